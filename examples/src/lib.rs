@@ -1,0 +1,1 @@
+//! Short programs that use the library, one file each under `examples/`.

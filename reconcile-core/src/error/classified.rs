@@ -1,0 +1,136 @@
+//! The std error that carries a class, and the extension trait that makes one.
+
+use std::{borrow::Cow, error::Error as StdError, fmt, sync::Arc, time::Duration};
+
+use super::{BoxError, Retry, class_of};
+
+/// A std error with a class: what [`ResultExt`] returns, and what reports and handles give out. Cheap to clone.
+///
+/// `Display` prints the wrapped error, after what was being done if that was said. `source()` is the class
+/// node, a [`Retry`]; the wrapped error, with its own chain, is [`get_ref`](Self::get_ref).
+#[derive(Clone)]
+pub struct ReconcileError {
+    retry: Retry,
+    source: Arc<BoxError>,
+    doing: Option<Cow<'static, str>>,
+}
+
+impl ReconcileError {
+    /// Wraps an error and says its class.
+    pub fn new(retry: Retry, source: impl Into<BoxError>) -> Self {
+        ReconcileError { retry, source: Arc::new(source.into()), doing: None }
+    }
+
+    /// The class.
+    pub fn retry(&self) -> Retry {
+        self.retry
+    }
+
+    /// The wrapped error, for `downcast_ref`.
+    pub fn get_ref(&self) -> &(dyn StdError + Send + Sync + 'static) {
+        &**self.source
+    }
+
+    /// The same error under a sentence of what was being done.
+    pub fn while_doing(mut self, doing: impl Into<Cow<'static, str>>) -> Self {
+        let doing = doing.into();
+        self.doing = Some(match self.doing.take() {
+            None => doing,
+            Some(inner) => Cow::Owned(format!("{doing}: {inner}")),
+        });
+        self
+    }
+}
+
+impl fmt::Display for ReconcileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(doing) = &self.doing {
+            write!(f, "{doing}: ")?;
+        }
+        fmt::Display::fmt(&self.source, f)
+    }
+}
+
+impl fmt::Debug for ReconcileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReconcileError")
+            .field("retry", &self.retry)
+            .field("doing", &self.doing)
+            .field("source", &self.source)
+            .finish()
+    }
+}
+
+impl StdError for ReconcileError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        // The class itself is the next node, so that the walk finds it before any class further down.
+        Some(&self.retry)
+    }
+}
+
+/// Says the class of an error where it arises.
+///
+/// # Examples
+///
+/// ```
+/// use reconcile_core::{Error, ResultExt};
+/// use std::time::Duration;
+///
+/// fn call(busy: bool) -> Result<(), Error> {
+///     let answer = if busy { Err("busy") } else { Ok(()) };
+///     answer.while_doing("asking the registrar").retry_after(Duration::from_secs(30))?;
+///     Ok(())
+/// }
+///
+/// assert_eq!(call(true).unwrap_err().to_string(), "asking the registrar: busy");
+/// ```
+pub trait ResultExt<T>: Sized {
+    /// Retrying the same input is useless: no retry until the input changes.
+    ///
+    /// # Errors
+    ///
+    /// The same error, with the class.
+    fn permanent(self) -> Result<T, ReconcileError>;
+
+    /// The other side said when to come back: retry after `delay`, at least the backoff's base.
+    ///
+    /// # Errors
+    ///
+    /// The same error, with the class.
+    fn retry_after(self, delay: Duration) -> Result<T, ReconcileError>;
+
+    /// Says what was being done. Keeps the class that the error has.
+    ///
+    /// # Errors
+    ///
+    /// The same error, under the sentence.
+    fn while_doing(self, doing: impl Into<Cow<'static, str>>) -> Result<T, ReconcileError>;
+}
+
+impl<T, E: Into<BoxError>> ResultExt<T> for Result<T, E> {
+    fn permanent(self) -> Result<T, ReconcileError> {
+        self.map_err(|error| rewrap(error.into(), Some(Retry::Never)))
+    }
+
+    fn retry_after(self, delay: Duration) -> Result<T, ReconcileError> {
+        self.map_err(|error| rewrap(error.into(), Some(Retry::After(delay))))
+    }
+
+    fn while_doing(self, doing: impl Into<Cow<'static, str>>) -> Result<T, ReconcileError> {
+        self.map_err(|error| rewrap(error.into(), None).while_doing(doing))
+    }
+}
+
+/// Sets the class of an error that is already a [`ReconcileError`] in place, so that chained calls do not nest.
+fn rewrap(error: BoxError, retry: Option<Retry>) -> ReconcileError {
+    match error.downcast::<ReconcileError>() {
+        Ok(mut known) => {
+            known.retry = retry.unwrap_or(known.retry);
+            *known
+        }
+        Err(error) => {
+            let retry = retry.unwrap_or_else(|| class_of(&*error));
+            ReconcileError::new(retry, error)
+        }
+    }
+}

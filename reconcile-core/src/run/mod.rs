@@ -1,0 +1,293 @@
+//! The context of one run: which attempt it is, why it happens, what time it is, and whether to stop.
+//!
+//! # Invariants
+//!
+//! 1. A [`Run`] belongs to one call of the reconciler. Its flags only ever go from unset to set.
+//! 2. Whoever holds the [`RunControl`] sets the flags first and wakes the waiters after its lock is released.
+//! 3. A dropped [`cancelled`](Run::cancelled) future leaves nothing behind in the run.
+//!
+//! Not here: what a runtime does with a cancelled run, and any clock; the time comes from the builder.
+
+mod cancel;
+mod cause;
+mod scope;
+
+use std::{any::Any, fmt, sync::Arc};
+
+pub use cancel::Cancelled;
+pub use cause::{Cause, CauseKind, Causes};
+
+use cancel::CancelState;
+
+use crate::Timestamp;
+
+/// The context of one run.
+///
+/// # Examples
+///
+/// ```
+/// use reconcile_core::{Action, Error, Run, ResultExt};
+///
+/// async fn wait_for_peer(run: &Run) -> Result<Action, Error> {
+///     // Ends early with `Cancelled` when the run is superseded or the runtime stops.
+///     run.until_cancelled(std::future::ready(())).await?;
+///     Ok(Action::await_change())
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Run {
+    inner: Arc<Inner>,
+}
+
+type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+struct Inner {
+    attempt: u32,
+    causes: Causes,
+    deadline: Option<Timestamp>,
+    clock: Clock,
+    cancel: CancelState,
+    /// What a runtime attaches to the run: its identity for the writes made during it.
+    ambient: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Run {
+    /// A builder, for tests and runtimes.
+    pub fn builder() -> RunBuilder {
+        RunBuilder { attempt: 1, causes: Causes::default(), deadline: None, clock: None, ambient: None }
+    }
+
+    /// Which try this is: 1, plus the failures in a row before it.
+    pub fn attempt(&self) -> u32 {
+        self.inner.attempt
+    }
+
+    /// Why the run happens: for logs and explanations, never for logic, since causes are merged and bounded.
+    pub fn causes(&self) -> &Causes {
+        &self.inner.causes
+    }
+
+    /// The wall time, by the runtime's clock; virtual in tests.
+    pub fn now(&self) -> Timestamp {
+        (self.inner.clock)()
+    }
+
+    /// When the run limit ends this run, if there is a limit.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        self.inner.deadline
+    }
+
+    /// Whether the run should end early: a stop was requested, or a new input came for this key.
+    pub fn is_cancelled(&self) -> bool {
+        self.inner.cancel.is_cancelled()
+    }
+
+    /// Whether a new input came for this key: the run may end early and will run again.
+    pub fn superseded(&self) -> bool {
+        self.inner.cancel.is_superseded()
+    }
+
+    /// Waits until the run is cancelled.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves nothing behind.
+    pub async fn cancelled(&self) {
+        self.inner.cancel.cancelled().await;
+    }
+
+    /// Runs `future` to its end, or until the run is cancelled, whichever comes first.
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`], whose class is [`Retry::Cancelled`](crate::Retry::Cancelled): returned with `?`, it ends
+    /// the run without counting a failure.
+    ///
+    /// # Cancel safety
+    ///
+    /// As safe as `future` itself.
+    pub async fn until_cancelled<F: Future>(&self, future: F) -> Result<F::Output, Cancelled> {
+        let mut future = std::pin::pin!(future);
+        let mut cancelled = std::pin::pin!(self.cancelled());
+        std::future::poll_fn(|cx| {
+            if cancelled.as_mut().poll(cx).is_ready() {
+                return std::task::Poll::Ready(Err(Cancelled::of(self)));
+            }
+            future.as_mut().poll(cx).map(Ok)
+        })
+        .await
+    }
+
+    /// Says that this run did work outside the store, so that [`Action::requeue_now`](crate::Action::requeue_now)
+    /// is no idle spinning.
+    pub fn progressed(&self) {
+        self.inner.cancel.set_progressed();
+    }
+
+    /// Takes the run's identity into a spawned task: writes made by `future` count as writes of this run.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use reconcile_core::Run;
+    /// # let run = Run::builder().build().0;
+    /// let task = run.scope(async { Run::current().is_some() });
+    /// assert!(futures::executor::block_on(task));
+    /// assert!(Run::current().is_none());
+    /// ```
+    pub fn scope<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
+        scope::Scoped::new(self.clone(), future)
+    }
+
+    /// The run that is being polled on this thread, if any.
+    pub fn current() -> Option<Run> {
+        scope::current()
+    }
+
+    /// Calls `f` with this run as the current one; for runtimes that poll a reconciler by hand.
+    pub fn enter<T>(&self, f: impl FnOnce() -> T) -> T {
+        let _guard = scope::enter(self.clone());
+        f()
+    }
+
+    /// What the runtime attached to this run.
+    pub fn ambient(&self) -> Option<&Arc<dyn Any + Send + Sync>> {
+        self.inner.ambient.as_ref()
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run")
+            .field("attempt", &self.inner.attempt)
+            .field("causes", &self.inner.causes)
+            .field("deadline", &self.inner.deadline)
+            .field("cancelled", &self.is_cancelled())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Builds a [`Run`], for tests and runtimes.
+///
+/// # Examples
+///
+/// ```
+/// use reconcile_core::{Run, Timestamp};
+///
+/// let noon = Timestamp::from_second(43_200).unwrap();
+/// let (run, control) = Run::builder().attempt(3).now(move || noon).build();
+/// assert_eq!((run.attempt(), run.now()), (3, noon));
+/// control.supersede();
+/// assert!(run.is_cancelled() && run.superseded());
+/// ```
+#[must_use = "a builder does nothing until it is built"]
+pub struct RunBuilder {
+    attempt: u32,
+    causes: Causes,
+    deadline: Option<Timestamp>,
+    clock: Option<Clock>,
+    ambient: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl RunBuilder {
+    /// Which try this is, from 1.
+    pub fn attempt(mut self, attempt: u32) -> Self {
+        self.attempt = attempt;
+        self
+    }
+
+    /// Why the run happens.
+    pub fn causes(mut self, causes: Causes) -> Self {
+        self.causes = causes;
+        self
+    }
+
+    /// When the run limit ends the run.
+    pub fn deadline(mut self, deadline: Option<Timestamp>) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// The clock. Without one, time stands still at the Unix epoch.
+    pub fn now(self, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        self.clock(Arc::new(clock))
+    }
+
+    /// The clock, shared between runs.
+    pub fn clock(mut self, clock: Arc<dyn Fn() -> Timestamp + Send + Sync>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// What a runtime wants to find again by [`Run::ambient`].
+    pub fn ambient(mut self, ambient: Arc<dyn Any + Send + Sync>) -> Self {
+        self.ambient = Some(ambient);
+        self
+    }
+
+    /// The run, and the handle that cancels it.
+    pub fn build(self) -> (Run, RunControl) {
+        let run = Run { inner: Arc::new(self.into_inner()) };
+        (run.clone(), RunControl { run })
+    }
+
+    /// Like [`build`](Self::build), in the allocation of `spent` if nobody else holds that run any more.
+    pub fn build_reusing(self, mut spent: Run) -> (Run, RunControl) {
+        match Arc::get_mut(&mut spent.inner) {
+            // Nobody else holds it, so no late flag of the spent run can reach the new one (invariant 1).
+            Some(inner) => *inner = self.into_inner(),
+            None => return self.build(),
+        }
+        (spent.clone(), RunControl { run: spent })
+    }
+
+    fn into_inner(self) -> Inner {
+        Inner {
+            attempt: self.attempt,
+            causes: self.causes,
+            deadline: self.deadline,
+            clock: self.clock.unwrap_or_else(|| Arc::new(|| Timestamp::UNIX_EPOCH)),
+            cancel: CancelState::default(),
+            ambient: self.ambient,
+        }
+    }
+}
+
+impl fmt::Debug for RunBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunBuilder").field("attempt", &self.attempt).finish_non_exhaustive()
+    }
+}
+
+/// The runtime's end of a [`Run`]: cancels it, and reads what it reported.
+#[derive(Debug, Clone)]
+pub struct RunControl {
+    run: Run,
+}
+
+impl RunControl {
+    /// Asks the run to end because the runtime stops.
+    pub fn stop(&self) {
+        self.run.inner.cancel.stop();
+    }
+
+    /// Tells the run that a new input came for its key.
+    pub fn supersede(&self) {
+        self.run.inner.cancel.supersede();
+    }
+
+    /// Whether the run said [`Run::progressed`].
+    pub fn has_progressed(&self) -> bool {
+        self.run.inner.cancel.has_progressed()
+    }
+
+    /// The run itself, to be reused once the call is over.
+    pub fn into_run(self) -> Run {
+        self.run
+    }
+
+    /// The run.
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+}
