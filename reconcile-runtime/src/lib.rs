@@ -3,10 +3,14 @@
 
 mod change;
 pub mod environment;
+pub mod metrics;
 mod panics;
 mod queue;
+mod sync;
 
 pub use change::Change;
 pub use environment::{Environment, Time};
-pub use queue::{BackoffSignals, Lane, RetryBudget};
+pub use queue::{
+    BackoffSignals, Depth, Explanation, KeyState, Lane, LastOutcome, OutcomeKind, QueueSnapshot, RetryBudget,
+};
 pub use reconcile_core as core;
