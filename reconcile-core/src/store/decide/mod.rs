@@ -45,6 +45,10 @@ pub enum Current<'a, R> {
 /// What a backend has to commit. The revision is the backend's to give.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one decision a write, taken apart at once; a box would cost more"
+)]
 pub enum Decision<R> {
     /// Nothing: what is stored is already as wanted (rule 3).
     Unchanged,
@@ -274,7 +278,7 @@ fn delete_blindly<R>(only_if: &Preconditions, propagation: Propagation) -> Resul
 // === the rules that several writes share ===
 
 /// Rules 1 and 8: what an update is about has to be there, and has to be readable.
-fn present<'a, R>(current: Current<'a, R>) -> Result<&'a R, Refused> {
+fn present<R>(current: Current<'_, R>) -> Result<&R, Refused> {
     match current {
         Current::Absent => Err(StoreFault::NotFound.into()),
         Current::Unreadable(_) => Err(StoreFault::Unreadable.into()),
