@@ -97,7 +97,7 @@ pub enum Written<R> {
     /// Nothing would have changed: the object as it was and is (rule 3).
     Unchanged(Arc<R>),
     /// Something that cannot be read is marked for deletion, and stays until its finalizers are gone (rule 8).
-    Marked(Unreadable),
+    Marked(Arc<Unreadable>),
     /// The object is gone.
     Removed {
         /// Its last committed state, if it could be read.

@@ -70,7 +70,7 @@ pub(super) fn write<R: Resource>(
             Decision::Unchanged => {
                 return match held {
                     Some(Held::Readable(object)) => Ok(Written::Unchanged(object.clone())),
-                    Some(Held::Damaged(damaged)) => Ok(Written::Marked(damaged.item.clone())),
+                    Some(Held::Damaged(damaged)) => Ok(Written::Marked(Arc::new(damaged.item.clone()))),
                     None => Err(unexpected(operation, R::KIND, &key)),
                 };
             }
@@ -82,7 +82,7 @@ pub(super) fn write<R: Resource>(
                 after.settle();
                 return Ok(match held {
                     Some(Held::Readable(object)) => Written::Stored(object),
-                    Some(Held::Damaged(damaged)) => Written::Marked(damaged.item.clone()),
+                    Some(Held::Damaged(damaged)) => Written::Marked(Arc::new(damaged.item.clone())),
                     None => {
                         let last = seen.entry.and_then(|(_, held)| held.readable().cloned());
                         Written::Removed { last, revision }
