@@ -7,6 +7,7 @@ pub mod metrics;
 mod panics;
 mod queue;
 mod sync;
+pub mod store;
 
 pub use change::Change;
 pub use environment::{Environment, Time};
@@ -14,3 +15,4 @@ pub use queue::{
     BackoffSignals, Depth, Explanation, KeyState, Lane, LastOutcome, OutcomeKind, QueueSnapshot, RetryBudget,
 };
 pub use reconcile_core as core;
+pub use store::MemoryStore;
