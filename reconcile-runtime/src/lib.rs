@@ -6,8 +6,8 @@ pub mod environment;
 pub mod metrics;
 mod panics;
 mod queue;
-mod sync;
 pub mod store;
+mod sync;
 
 pub use change::Change;
 pub use environment::{Environment, Time};
