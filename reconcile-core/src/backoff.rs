@@ -1,4 +1,9 @@
 //! How long a failing key waits before its next try. Pure: the random draw is an argument.
+//!
+//! Promises: a delay is never zero, never above the cap, and never below half of its ceiling, at any count of
+//! failures and for any draw; the ceilings rise with the count.
+//!
+//! Not here: the count of failures, the source of randomness, and the clock.
 
 use std::time::Duration;
 
@@ -59,9 +64,16 @@ impl Backoff {
     /// The upper bound of the delay after `failures` failures in a row. Zero failures count as one.
     pub fn ceiling(&self, failures: u32) -> Duration {
         let doublings = failures.saturating_sub(1);
-        // 2^doublings leaves u32 long before it could matter: the cap is reached, or the product saturates.
-        let factor = 1u32.checked_shl(doublings).unwrap_or(u32::MAX);
-        self.base.checked_mul(factor).unwrap_or(self.cap).min(self.cap)
+        // From the base, the longest `Duration` is less than 94 doublings away (the base is at least a
+        // millisecond), so the loop ends early or the cap is reached.
+        let mut ceiling = self.base;
+        for _ in 0..doublings {
+            if ceiling >= self.cap {
+                break;
+            }
+            ceiling = ceiling.saturating_mul(2);
+        }
+        ceiling.min(self.cap)
     }
 
     /// The delay after `failures` failures in a row; `random` is any 64 random bits.
@@ -78,15 +90,114 @@ impl Default for Backoff {
     }
 }
 
-/// `random / 2^64` of `whole`, with the largest draw giving all of it.
+/// `random / (2^64 - 1)` of `whole`, rounded down: nothing at zero, all of it at the largest draw.
 fn fraction(whole: Duration, random: u64) -> Duration {
-    let nanos = whole.as_nanos();
-    let part = (nanos >> 32) * u128::from(random >> 32)
-        + (((nanos & u128::from(u32::MAX)) * u128::from(random >> 32)) >> 32);
-    let rest = u128::from(random == u64::MAX);
-    let part = if rest == 1 { nanos } else { part };
-    Duration::new(
-        u64::try_from(part / 1_000_000_000).unwrap_or(u64::MAX),
-        u32::try_from(part % 1_000_000_000).unwrap_or(0),
-    )
+    // Seconds and nanoseconds apart: the nanoseconds of the longest `Duration` have 94 bits, and 64 more do
+    // not fit. Each product here has at most 128, and the carried remainder less than 94.
+    let (share, all) = (u128::from(random), u128::from(u64::MAX));
+    let seconds = u128::from(whole.as_secs()) * share;
+    let nanos = seconds % all * NANOS_PER_SEC + u128::from(whole.subsec_nanos()) * share;
+    let whole_seconds = u64::try_from(seconds / all).unwrap_or(u64::MAX); // a share is at most the whole
+    // Below two seconds, so the conversion does not clamp.
+    let rest = Duration::from_nanos(u64::try_from(nanos / all).unwrap_or(u64::MAX));
+    Duration::from_secs(whole_seconds).saturating_add(rest)
+}
+
+const NANOS_PER_SEC: u128 = 1_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn durations() -> impl Strategy<Value = Duration> {
+        let any = (any::<u64>(), 0u32..1_000_000_000).prop_map(|(s, n)| Duration::new(s, n));
+        let short = (0u64..1_000_000_000_000).prop_map(Duration::from_nanos);
+        let edge = prop::sample::select(vec![
+            Duration::ZERO,
+            Duration::from_nanos(1),
+            Duration::from_secs(u64::MAX),
+            Duration::MAX,
+        ]);
+        prop_oneof![any, short, edge]
+    }
+
+    fn draws() -> impl Strategy<Value = u64> {
+        prop_oneof![any::<u64>(), Just(0), Just(1), Just(u64::MAX - 1), Just(u64::MAX)]
+    }
+
+    fn counts() -> impl Strategy<Value = u32> {
+        prop_oneof![0u32..70, any::<u32>(), Just(u32::MAX)]
+    }
+
+    #[test]
+    fn b2_any_number_of_failures_waits_the_cap() {
+        let backoff = Backoff::new(Duration::from_millis(5), Duration::from_secs(1000));
+        let mut last = Duration::ZERO;
+        for failures in 0..=10_000 {
+            let ceiling = backoff.ceiling(failures);
+            assert!(last <= ceiling && ceiling >= Duration::from_millis(5), "{failures}");
+            last = ceiling;
+        }
+        assert_eq!(last, backoff.cap());
+        assert_eq!(backoff.delay(u32::MAX, 0), Duration::from_secs(500));
+        assert_eq!(backoff.delay(u32::MAX, u64::MAX), Duration::from_secs(1000));
+    }
+
+    #[test]
+    fn b2_the_ceiling_doubles_up_to_the_cap() {
+        let backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
+        let millis: Vec<u128> = (0..8).map(|failures| backoff.ceiling(failures).as_millis()).collect();
+        assert_eq!(millis, [200, 200, 400, 800, 1600, 3200, 5000, 5000]);
+    }
+
+    #[test]
+    fn b2_the_longest_duration_is_a_cap_like_any_other() {
+        let backoff = Backoff::new(Duration::MAX, Duration::MAX);
+        assert_eq!(backoff.delay(1, u64::MAX), Duration::MAX);
+        assert!(backoff.delay(u32::MAX, 0) >= Duration::MAX / 2);
+        let backoff = Backoff::new(Duration::from_secs(1), Duration::MAX);
+        assert_eq!(backoff.ceiling(64), Duration::from_secs(1 << 63), "doubles past the range of a u32");
+        assert_eq!(backoff.ceiling(65), Duration::MAX);
+    }
+
+    #[test]
+    fn b2_a_base_of_zero_is_no_hot_loop() {
+        let backoff = Backoff::new(Duration::ZERO, Duration::ZERO);
+        assert_eq!((backoff.base(), backoff.cap()), (Backoff::MIN_BASE, Backoff::MIN_BASE));
+        assert!(backoff.delay(0, 0) > Duration::ZERO);
+        let backoff = Backoff::new(Duration::from_secs(9), Duration::from_secs(3));
+        assert_eq!(backoff.cap(), Duration::from_secs(9), "a cap below the base is raised");
+    }
+
+    proptest! {
+        #[test]
+        fn b2_a_delay_is_in_the_upper_half_and_never_zero(
+            base in durations(), cap in durations(), failures in counts(), random in draws()
+        ) {
+            let backoff = Backoff::new(base, cap);
+            let (delay, ceiling) = (backoff.delay(failures, random), backoff.ceiling(failures));
+            prop_assert!(delay <= ceiling && ceiling <= backoff.cap());
+            prop_assert!(delay >= ceiling / 2 && !delay.is_zero());
+            prop_assert_eq!(backoff.delay(failures, 0), ceiling / 2);
+            prop_assert_eq!(backoff.delay(failures, u64::MAX), ceiling);
+        }
+
+        #[test]
+        fn b2_ceilings_and_draws_are_monotone(
+            base in durations(), cap in durations(), failures in counts(), one in draws(), two in draws()
+        ) {
+            let backoff = Backoff::new(base, cap);
+            prop_assert!(backoff.ceiling(failures) <= backoff.ceiling(failures.saturating_add(1)));
+            prop_assert!(backoff.delay(failures, one.min(two)) <= backoff.delay(failures, one.max(two)));
+        }
+
+        /// Against the definition in one division, where that fits into 128 bits.
+        #[test]
+        fn b2_the_fraction_is_exact(nanos in any::<u64>(), random in draws()) {
+            let expected = u128::from(nanos) * u128::from(random) / u128::from(u64::MAX);
+            prop_assert_eq!(fraction(Duration::from_nanos(nanos), random).as_nanos(), expected);
+        }
+    }
 }

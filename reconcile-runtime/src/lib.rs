@@ -5,12 +5,18 @@ mod api;
 mod cache;
 mod change;
 pub mod environment;
+pub mod metrics;
 mod panics;
 mod queue;
+mod sync;
+pub mod store;
 
 pub use api::{Api, Client};
 pub use cache::{CacheSnapshot, Index, RestartCause, Restarts};
 pub use change::Change;
 pub use environment::{Environment, Time};
-pub use queue::{BackoffSignals, Lane, RetryBudget};
+pub use queue::{
+    BackoffSignals, Depth, Explanation, KeyState, Lane, LastOutcome, OutcomeKind, QueueSnapshot, RetryBudget,
+};
 pub use reconcile_core as core;
+pub use store::MemoryStore;

@@ -1,24 +1,52 @@
 //! The std error that carries a class, and the extension trait that makes one.
+//!
+//! Promises: the class that is said last counts, and saying it again does not nest; the wrapped error stays
+//! reachable for `downcast_ref`; a clone is a reference count.
+//!
+//! Not here: how a class is found in a chain; that is in the module above.
 
 use std::{borrow::Cow, error::Error as StdError, fmt, sync::Arc, time::Duration};
 
-use super::{BoxError, Retry, class_of};
+use super::{BoxError, Retry, class_of, write_causes};
 
 /// A std error with a class: what [`ResultExt`] returns, and what reports and handles give out. Cheap to clone.
 ///
-/// `Display` prints the wrapped error, after what was being done if that was said. `source()` is the class
-/// node, a [`Retry`]; the wrapped error, with its own chain, is [`get_ref`](Self::get_ref).
+/// `Display` prints the wrapped error, after what was being done if that was said; `{:#}` prints its causes as
+/// well. The wrapped error is [`get_ref`](Self::get_ref). `source()` leads to the class: it goes on with the
+/// wrapped error's own causes where the class is found among them, and is the class node, a [`Retry`], where the
+/// class was said here.
+///
+/// # Examples
+///
+/// ```
+/// use reconcile_core::{ObjectKey, ReconcileError, Retry, StoreError, StoreFault};
+///
+/// let stale = StoreError::new("update", "Web", &ObjectKey::new("web"), StoreFault::Conflict);
+/// let error = ReconcileError::new(Retry::Never, stale).while_doing("scaling down");
+/// assert_eq!(error.retry(), Retry::Never);
+/// assert_eq!(error.to_string(), "scaling down: cannot update Web web");
+/// assert_eq!(format!("{error:#}"), "scaling down: cannot update Web web: the object was changed meanwhile");
+/// assert!(error.get_ref().is::<StoreError>());
+/// ```
 #[derive(Clone)]
 pub struct ReconcileError {
+    /// The class, whatever the wrapped error's own is.
     retry: Retry,
+    /// The class that `source`'s causes have. Found once: a walk in every `source()` would make a chain of many
+    /// such errors cost its square, and each of its walks the same again.
+    below: Retry,
+    /// The wrapped error. Shared, so that a report of it is cheap to keep.
     source: Arc<BoxError>,
+    /// What was being done, outermost first; printed in front of `source`.
     doing: Option<Cow<'static, str>>,
 }
 
 impl ReconcileError {
     /// Wraps an error and says its class.
     pub fn new(retry: Retry, source: impl Into<BoxError>) -> Self {
-        ReconcileError { retry, source: Arc::new(source.into()), doing: None }
+        let source = source.into();
+        let below = source.source().map_or(Retry::Backoff, class_of);
+        ReconcileError { retry, below, source: Arc::new(source), doing: None }
     }
 
     /// The class.
@@ -47,7 +75,8 @@ impl fmt::Display for ReconcileError {
         if let Some(doing) = &self.doing {
             write!(f, "{doing}: ")?;
         }
-        fmt::Display::fmt(&self.source, f)
+        write!(f, "{}", self.source)?;
+        if f.alternate() { write_causes(&**self.source, f) } else { Ok(()) }
     }
 }
 
@@ -63,8 +92,9 @@ impl fmt::Debug for ReconcileError {
 
 impl StdError for ReconcileError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        // The class itself is the next node, so that the walk finds it before any class further down.
-        Some(&self.retry)
+        // `Display` has printed the wrapped error, so the chain goes on below it, if the class is there. Else
+        // the class itself is the next node, so that the walk finds it before any class further down.
+        if self.below == self.retry { self.source.source() } else { Some(&self.retry) }
     }
 }
 
@@ -122,7 +152,7 @@ impl<T, E: Into<BoxError>> ResultExt<T> for Result<T, E> {
 }
 
 /// Sets the class of an error that is already a [`ReconcileError`] in place, so that chained calls do not nest.
-fn rewrap(error: BoxError, retry: Option<Retry>) -> ReconcileError {
+pub(super) fn rewrap(error: BoxError, retry: Option<Retry>) -> ReconcileError {
     match error.downcast::<ReconcileError>() {
         Ok(mut known) => {
             known.retry = retry.unwrap_or(known.retry);

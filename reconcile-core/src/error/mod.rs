@@ -8,6 +8,9 @@
 
 mod classified;
 
+#[cfg(test)]
+mod tests;
+
 use std::{error::Error as StdError, fmt, time::Duration};
 
 pub use classified::{ReconcileError, ResultExt};
@@ -56,7 +59,7 @@ impl StdError for Retry {}
 /// The error of a run: any error, with its class.
 ///
 /// It is not a std error itself, so that `?` can turn every std error, `anyhow::Error` and string into it.
-/// [`ReconcileError`] is the std error to store or to pass on.
+/// [`ReconcileError`] is the std error to store or to pass on. `{:#}` prints the causes as well.
 ///
 /// # Examples
 ///
@@ -72,7 +75,9 @@ impl StdError for Retry {}
 /// assert_eq!(error.to_string(), "invalid digit found in string");
 /// ```
 pub struct Error {
+    /// Found in `source` when it was wrapped, unless it was said later.
     retry: Retry,
+    /// The wrapped error, with its causes.
     source: BoxError,
 }
 
@@ -84,7 +89,12 @@ impl Error {
 
     /// The store's fault, if a store refused an operation.
     pub fn store_fault(&self) -> Option<StoreFault> {
-        chain(&*self.source).find_map(|node| node.downcast_ref::<StoreFault>().copied())
+        // Into a `ReconcileError`, not past it: its class may stand in front of the store's.
+        walk(Some(&*self.source), |node| match node.downcast_ref::<ReconcileError>() {
+            Some(classified) => Some(classified.get_ref()),
+            None => node.source(),
+        })
+        .find_map(|node| node.downcast_ref::<StoreFault>().copied())
     }
 
     /// The wrapped error.
@@ -100,13 +110,14 @@ impl Error {
 
     /// As a std error that keeps the class.
     pub fn into_reconcile_error(self) -> ReconcileError {
-        ReconcileError::new(self.retry, self.source)
+        classified::rewrap(self.source, Some(self.retry))
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.source, f)
+        write!(f, "{}", self.source)?;
+        if f.alternate() { write_causes(&*self.source, f) } else { Ok(()) }
     }
 }
 
@@ -126,13 +137,18 @@ impl<E: Into<BoxError> + 'static> From<E> for Error {
 
 impl From<Error> for Box<dyn StdError> {
     fn from(error: Error) -> Self {
-        error.source
+        // A class that was said later is not in the chain, and would be lost.
+        if class_of(&*error.source) == error.retry {
+            error.source
+        } else {
+            Box::new(error.into_reconcile_error())
+        }
     }
 }
 
 /// The class of the first class node in the chain.
-pub(crate) fn class_of(error: &(dyn StdError + 'static)) -> Retry {
-    chain(error)
+pub(crate) fn class_of(error: &Dyn) -> Retry {
+    walk(Some(error), |node| node.source())
         .find_map(|node| {
             let class = node.downcast_ref::<Retry>().copied();
             class.or_else(|| node.downcast_ref::<StoreFault>().map(StoreFault::retry))
@@ -140,12 +156,29 @@ pub(crate) fn class_of(error: &(dyn StdError + 'static)) -> Retry {
         .unwrap_or(Retry::Backoff)
 }
 
+type Dyn = dyn StdError + 'static;
+
 /// The longest chain that is walked: a `source()` that returns itself would otherwise never end.
 const CHAIN_LIMIT: usize = 64;
 
-fn chain<'a>(
-    error: &'a (dyn StdError + 'static),
-) -> impl Iterator<Item = &'a (dyn StdError + 'static)> + use<'a> {
-    std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| (*error).source())
-        .take(CHAIN_LIMIT)
+fn walk<'a>(
+    first: Option<&'a Dyn>,
+    next: fn(&'a Dyn) -> Option<&'a Dyn>,
+) -> impl Iterator<Item = &'a Dyn> + use<'a> {
+    std::iter::successors(first, move |node| next(*node)).take(CHAIN_LIMIT)
+}
+
+/// Prints what is below `error`, each level after a colon. Class nodes are for programs and are left out.
+fn write_causes(error: &Dyn, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// A `ReconcileError` has printed what it wraps, so the next level is below that.
+    fn below(node: &Dyn) -> Option<&Dyn> {
+        match node.downcast_ref::<ReconcileError>() {
+            Some(classified) => classified.get_ref().source(),
+            None => node.source(),
+        }
+    }
+    for cause in walk(below(error), below).filter(|node| !node.is::<Retry>()) {
+        write!(f, ": {cause}")?;
+    }
+    Ok(())
 }

@@ -5,6 +5,7 @@
 //!
 //! Not here: where objects are kept ([`store`](crate::store)), and anything about time beyond timestamps.
 
+mod faults;
 mod key;
 mod meta;
 mod owner;
@@ -12,9 +13,10 @@ mod resource;
 mod selector;
 mod validate;
 
+pub use faults::{Fault, Faults};
 pub use key::ObjectKey;
 pub use meta::{ObjectMeta, Revision, Uid};
 pub use owner::{Owner, OwnerReference};
 pub use resource::{Object, Resource, Spec};
 pub use selector::LabelSelector;
-pub use validate::{Fault, Faults, validate_meta};
+pub use validate::{validate_meta, validate_meta_change};

@@ -211,6 +211,10 @@ impl Guarantees {
 /// One change of a kind.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "an event lives for as long as its batch; the rare variant is large"
+)]
 pub enum WatchEvent<R> {
     /// The object was created or changed.
     Applied(Arc<R>),

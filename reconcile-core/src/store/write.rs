@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
+use super::Unreadable;
 use crate::{ObjectKey, Resource, Revision, Timestamp, Uid};
 
 /// What must still be true for a delete.
@@ -95,6 +96,8 @@ pub enum Written<R> {
     Stored(Arc<R>),
     /// Nothing would have changed: the object as it was and is (rule 3).
     Unchanged(Arc<R>),
+    /// Something that cannot be read is marked for deletion, and stays until its finalizers are gone (rule 8).
+    Marked(Arc<Unreadable>),
     /// The object is gone.
     Removed {
         /// Its last committed state, if it could be read.
@@ -105,11 +108,11 @@ pub enum Written<R> {
 }
 
 impl<R> Written<R> {
-    /// The object that is stored now, if there is one.
+    /// The object that is stored now, if there is one that can be read.
     pub fn object(&self) -> Option<&Arc<R>> {
         match self {
             Written::Stored(object) | Written::Unchanged(object) => Some(object),
-            Written::Removed { .. } => None,
+            Written::Marked(_) | Written::Removed { .. } => None,
         }
     }
 }

@@ -1,8 +1,12 @@
 //! What is wrong with an object, all of it at once, each with its field path.
+//!
+//! Promise: a fault names the field as a person would write it, so that the answer to a bad object is a list
+//! of places to repair, and repairing them all is enough.
+//!
+//! Not here: which rules there are. Those of the metadata are in [`validate_meta`](super::validate_meta), those
+//! of a spec in its own [`Spec::validate`](super::Spec::validate).
 
 use std::fmt;
-
-use super::ObjectMeta;
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +25,17 @@ impl fmt::Display for Fault {
 }
 
 /// Everything that is wrong with an object.
+///
+/// # Examples
+///
+/// ```
+/// use reconcile_core::Faults;
+///
+/// let mut faults = Faults::default();
+/// faults.add("spec.replicas", "must not be negative");
+/// faults.add("spec.image", "must not be empty");
+/// assert_eq!(faults.to_string(), "spec.replicas: must not be negative; spec.image: must not be empty");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Faults(Vec<Fault>);
 
@@ -28,6 +43,11 @@ impl Faults {
     /// Adds a fault: where, and what.
     pub fn add(&mut self, path: impl Into<String>, message: impl Into<String>) {
         self.0.push(Fault { path: path.into(), message: message.into() });
+    }
+
+    /// Adds all of `other`, behind those that are there.
+    pub fn merge(&mut self, other: Faults) {
+        self.0.extend(other.0);
     }
 
     /// Whether nothing is wrong.
@@ -46,6 +66,15 @@ impl Faults {
     }
 }
 
+impl<'a> IntoIterator for &'a Faults {
+    type Item = &'a Fault;
+    type IntoIter = std::slice::Iter<'a, Fault>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, fault) in self.0.iter().enumerate() {
@@ -53,9 +82,4 @@ impl fmt::Display for Faults {
         }
         Ok(())
     }
-}
-
-/// Checks names, labels, owners and finalizers of `meta`.
-pub fn validate_meta(meta: &ObjectMeta, faults: &mut Faults) {
-    let _ = (meta, faults);
 }
