@@ -1,6 +1,8 @@
 //! Runs control loops.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod api;
+mod cache;
 mod change;
 pub mod environment;
 pub mod metrics;
@@ -9,6 +11,8 @@ mod queue;
 pub mod store;
 mod sync;
 
+pub use api::{Api, Client};
+pub use cache::{CacheSnapshot, Index, RestartCause, Restarts};
 pub use change::Change;
 pub use environment::{Environment, Time};
 pub use queue::{
