@@ -14,7 +14,7 @@ use super::{
     budget::Budget,
     counters::Counters,
     effects::{Answer, Effects},
-    ended::{Finished, OutcomeKind, OwnWrite},
+    ended::{Finished, OutcomeKind},
     history::History,
     lanes::Lanes,
     places::{Id, List, Places},
@@ -22,7 +22,7 @@ use super::{
     slot::{LastRun, Record, Slot, State},
     timers::Timers,
 };
-use crate::environment::Time;
+use crate::{api::scope::OwnWrite, environment::Time};
 
 /// How many blank records are kept for reuse: about as many as there are workers, so that a run of a known
 /// key allocates none.

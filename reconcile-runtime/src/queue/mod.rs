@@ -47,7 +47,7 @@ pub(crate) use desk::Called;
 pub(crate) use driver::{Job, Queue, WorkerSeat, by_hand};
 pub(crate) use effects::Answer;
 pub use ended::OutcomeKind;
-pub(crate) use ended::{Ended, Finished, OwnWrite};
+pub(crate) use ended::{Ended, Finished};
 pub use explain::{Explanation, KeyState, LastOutcome};
 pub(crate) use machine::Taken;
 pub use signal::Lane;
