@@ -14,8 +14,8 @@ mod queue;
 pub mod store;
 mod worker;
 
-pub use api::Api;
-pub use cache::{CacheSnapshot, Index};
+pub use api::{Api, Client};
+pub use cache::{CacheSnapshot, Index, RestartCause, Restarts};
 pub use change::Change;
 pub use controller::{
     AnyApi, ConfigError, Controller, Keyed, KindId, Managed, PAUSE_ANNOTATION, SourceStatus, Trigger,

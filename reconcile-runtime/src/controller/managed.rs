@@ -104,8 +104,14 @@ impl<T: ObjectReconciler> Reconciler for Managed<T> {
             Step::Apply => self.inner.apply(object, run).await,
             Step::AddFinalizerThenApply => {
                 let uid = object.meta().uid.clone();
-                let stored =
-                    self.objects.modify(key, |live| add_finalizer(live.meta_mut(), &uid, finalizer)).await?;
+                let added =
+                    self.objects.modify(key, |live| add_finalizer(live.meta_mut(), &uid, finalizer)).await;
+                let stored = match added {
+                    Ok(stored) => stored,
+                    // Gone: there is nothing left to apply.
+                    Err(error) if error.fault() == StoreFault::NotFound => return Ok(Action::await_change()),
+                    Err(error) => return Err(error.into()),
+                };
                 if stored.meta().uid != uid || step(stored.meta(), Some(finalizer)) != Step::Apply {
                     // Somebody deleted or replaced it meanwhile. That change has been delivered with the
                     // answer, and runs this key again.

@@ -30,6 +30,8 @@ pub use error::ConfigError;
 pub use kind::{AnyApi, KindId};
 pub use managed::Managed;
 pub(crate) use prepared::{AnyController, Control};
+#[cfg(test)]
+pub(crate) use source::SourceStats;
 pub use source::SourceStatus;
 pub use trigger::{Trigger, TriggerItem};
 pub use watch::Watch;

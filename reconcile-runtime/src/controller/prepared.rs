@@ -47,7 +47,7 @@ pub(crate) trait Control: Send + Sync {
     fn abandon(&self);
 
     /// Ends when no run is running or settling.
-    fn drained(&self) -> BoxFuture<'static, ()>;
+    fn drained(self: Arc<Self>) -> BoxFuture<'static, ()>;
 
     /// The keys that are running.
     fn running(&self) -> Vec<String>;
@@ -92,9 +92,8 @@ impl<K: Key> Control for Controls<K> {
         self.queue.abandon();
     }
 
-    fn drained(&self) -> BoxFuture<'static, ()> {
-        let queue = self.queue.clone();
-        Box::pin(async move { queue.drained().await })
+    fn drained(self: Arc<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(async move { self.queue.drained().await })
     }
 
     fn running(&self) -> Vec<String> {

@@ -27,6 +27,8 @@ mod signal;
 mod start;
 mod stop;
 pub(crate) mod supervise;
+#[cfg(test)]
+mod tests;
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 

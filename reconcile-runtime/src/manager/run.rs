@@ -180,7 +180,7 @@ impl Running {
                 Order::DropRuns => self.drop_runs(),
                 Order::StopTheRest => break,
             }
-            let drained = join_all(self.controllers.iter().map(|entry| entry.control.drained()));
+            let drained = join_all(self.controllers.iter().map(|entry| entry.control.clone().drained()));
             let input = match stop.deadline() {
                 None => break, // the machine is not stopping, or has stopped: nothing to wait for
                 Some(deadline) => tokio::select! {
@@ -260,9 +260,9 @@ enum Tasks {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // A dropped run: its loops end without fault, and handles hear of it. A second time changes nothing.
+        // A dropped run: its loops end without fault, and handles hear of it. The fields do the rest: the
+        // controllers are closed by their own drop, and then the tasks are aborted by theirs.
         self.board.stopping();
-        self.controllers.close();
         self.shared.ended();
     }
 }
