@@ -439,7 +439,7 @@ impl<K: Key> Job<K> {
         self.taken.as_ref().expect("a job holds its key until it is finished")
     }
 
-    pub(crate) fn take_carry(&mut self) -> Option<Box<dyn std::any::Any + Send>> {
+    pub(crate) fn take_carry(&mut self) -> Option<Box<dyn std::any::Any + Send + Sync>> {
         self.taken.as_mut().and_then(|taken| taken.carry.take())
     }
 

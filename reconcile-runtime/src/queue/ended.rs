@@ -28,7 +28,7 @@ pub(crate) struct Finished {
     /// Whether it wrote anything that changed something, or said that it did work outside the store.
     pub(crate) effective: bool,
     /// What it left for the key's next run.
-    pub(crate) carry: Option<Box<dyn Any + Send>>,
+    pub(crate) carry: Option<Box<dyn Any + Send + Sync>>,
 }
 
 impl Finished {

@@ -43,7 +43,7 @@ pub(crate) struct Taken<K> {
     /// How long it was due before it was taken.
     pub(crate) waited: std::time::Duration,
     /// What the last run left.
-    pub(crate) carry: Option<Box<dyn std::any::Any + Send>>,
+    pub(crate) carry: Option<Box<dyn std::any::Any + Send + Sync>>,
 }
 
 /// See the [module](self).

@@ -20,7 +20,7 @@ pub(super) async fn attempt<T: Reconciler>(
     seat: &WorkerSeat<T::Key>,
     taken: &Taken<T::Key>,
     control: &RunControl,
-    carry: Option<Box<dyn Any + Send>>,
+    carry: Option<Box<dyn Any + Send + Sync>>,
     span: &tracing::Span,
 ) -> Ended {
     if let Some(refreshes) = carry.and_then(|carry| carry.downcast::<Vec<Box<dyn Refresh>>>().ok())

@@ -124,7 +124,7 @@ impl<T: Reconciler> Worker<T> {
         report::ended(&self.settings.name, job.taken(), &ended, &span);
         let report = scope.report();
         let effective = report.effective_writes > 0 || control.has_progressed();
-        let carry: Option<Box<dyn Any + Send>> =
+        let carry: Option<Box<dyn Any + Send + Sync>> =
             if report.refresh.is_empty() { None } else { Some(Box::new(report.refresh)) };
         job.finish(Finished { ended, own: report.own, effective, carry });
     }
