@@ -6,6 +6,11 @@ use super::{ObjectKey, ObjectMeta, Resource, Uid};
 
 /// One owner of an object. The uid decides; kind and key say where to look.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(from = "super::json::OwnerForm", into = "super::json::OwnerForm")
+)]
 #[non_exhaustive]
 pub struct OwnerReference {
     /// The owner's kind.

@@ -43,9 +43,9 @@ fn r6_a_wait_that_cannot_end_is_cancelled() {
         let mut cx = Context::from_waker(Waker::noop());
         assert!(wait.as_mut().poll(&mut cx).is_pending());
         if supersede {
-            control.supersede()
+            control.supersede();
         } else {
-            control.stop()
+            control.stop();
         }
         let Poll::Ready(Err(cancelled)) = wait.as_mut().poll(&mut cx) else {
             panic!("a cancelled wait goes on")
