@@ -24,12 +24,15 @@ fn put(way: &[Step], last: &Step, old: &Value, back: Option<&Value>, new: &mut V
         }
         return;
     };
-    let below = back.and_then(|back| child(back, step));
-    let place = match step {
-        Step::Key(key) => new.get_mut(key),
-        Step::Index(index) => item(*index, below, new),
+    let Some(old) = child(old, step) else { return };
+    let (below, place) = match step {
+        Step::Key(key) => (back.and_then(|back| back.get(key)), new.get_mut(key)),
+        Step::Index(index) => {
+            let below = back.and_then(|back| written(*index, old, back));
+            (below, item(*index, below, new))
+        }
     };
-    if let (Some(old), Some(new)) = (child(old, step), place) {
+    if let Some(new) = place {
         put(way, last, old, below, new);
     }
 }
@@ -38,6 +41,27 @@ fn child<'a>(at: &'a Value, step: &Step) -> Option<&'a Value> {
     match step {
         Step::Key(key) => at.get(key),
         Step::Index(index) => at.get(*index),
+    }
+}
+
+/// The item that was at `index` as its type writes it: a set comes back in another order, or shorter.
+fn written<'a>(index: usize, item: &Value, back: &'a Value) -> Option<&'a Value> {
+    let items = back.as_array()?;
+    items
+        .get(index)
+        .filter(|other| agree(item, other))
+        .or_else(|| items.iter().find(|other| agree(item, other)))
+}
+
+/// Whether no field that both have says different things.
+fn agree(one: &Value, two: &Value) -> bool {
+    match (one, two) {
+        (Value::Object(one), Value::Object(two)) => {
+            one.iter().all(|(key, field)| two.get(key).is_none_or(|other| agree(field, other)))
+        }
+        // Their items may be in another order as well.
+        (Value::Array(_), Value::Array(_)) => true,
+        (one, two) => one == two,
     }
 }
 

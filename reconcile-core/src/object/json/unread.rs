@@ -51,8 +51,7 @@ impl Search<'_> {
                 }
             }
             Value::Array(items) => {
-                // A set comes back in another order, or shorter: then nothing says which item is which.
-                let back = back.and_then(Value::as_array).filter(|back| back.len() == items.len());
+                // A set comes back in another order: its items differ then, and are tried out.
                 for (index, item) in items.iter().enumerate() {
                     path.0.push(Step::Index(index));
                     self.descend(item, back.and_then(|back| back.get(index)), path);

@@ -27,6 +27,8 @@ struct WebSpec {
     #[serde(default)]
     hosts: BTreeSet<String>,
     #[serde(default)]
+    zones: BTreeSet<Zone>,
+    #[serde(default)]
     env: HashMap<String, String>,
     #[serde(default)]
     ratio: f64,
@@ -55,6 +57,13 @@ struct Port {
     #[serde(default)]
     name: String,
     number: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct Zone {
+    id: u8,
+    #[serde(default)]
+    weight: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

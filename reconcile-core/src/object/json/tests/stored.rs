@@ -42,6 +42,18 @@ fn unknown_fields_follow_their_item_through_a_list() {
 }
 
 #[test]
+fn unknown_fields_follow_their_item_through_a_set() {
+    let mut value = newer();
+    value["spec"]["zones"] =
+        json!([{"id": 3, "x": "c"}, {"id": 1, "x": "a"}, {"id": 2, "x": "b"}, {"id": 1}]);
+    let new = changed(&value, |web| web.spec.replicas = 9);
+    let expected = json!([
+        {"id": 1, "weight": 0, "x": "a"}, {"id": 2, "weight": 0, "x": "b"}, {"id": 3, "weight": 0, "x": "c"},
+    ]);
+    assert_eq!(new["spec"]["zones"], expected);
+}
+
+#[test]
 fn an_unknown_field_never_changes_what_is_written() {
     let mut value = newer();
     value["spec"]["source"] = json!({"type": "Git", "url": "u", "depth": 3, "shallow": true});

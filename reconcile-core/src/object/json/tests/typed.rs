@@ -76,6 +76,8 @@ fn unknown_fields_are_found_behind_aliases_and_in_sets() {
         paths(&typed(json!({"replicas": 1, "ports": ports}))),
         ["spec.ports[0].extra", "spec.ports[2].extra"]
     );
+    let zones = json!([{"id": 3, "x": 1}, {"id": 1, "weight": 2}, {"id": 1, "weight": 2, "y": 1}]);
+    assert_eq!(paths(&typed(json!({"replicas": 1, "zones": zones}))), ["spec.zones[0].x", "spec.zones[2].y"]);
 }
 
 #[test]
