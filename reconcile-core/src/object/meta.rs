@@ -1,4 +1,10 @@
 //! What every object carries beside its spec and status.
+//!
+//! Promises: identity is the uid; a name is free again once its object is gone. All of it is plain data, and
+//! two equal metadata mean that nothing changed.
+//!
+//! Not here: which names are good ([`validate_meta`](super::validate_meta)), and who may change what
+//! ([`decide`](crate::store::decide)).
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -90,6 +96,17 @@ impl fmt::Display for Revision {
 ///
 /// The store sets uid, revision, generation and the two timestamps; what a writer puts there is compared or
 /// ignored, never stored.
+///
+/// # Examples
+///
+/// ```
+/// use reconcile_core::ObjectMeta;
+///
+/// let mut meta = ObjectMeta::new("web");
+/// meta.finalizers.push("volumes".into());
+/// assert!(meta.has_finalizer("volumes") && !meta.is_deleting() && meta.controller().is_none());
+/// assert!(meta.uid.is_empty(), "it was never stored");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "camelCase"))]
 #[non_exhaustive]

@@ -193,6 +193,7 @@ pub struct RunBuilder {
     attempt: u32,
     causes: Causes,
     deadline: Option<Timestamp>,
+    /// None: time stands still.
     clock: Option<Clock>,
     ambient: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -268,8 +269,20 @@ impl fmt::Debug for RunBuilder {
 }
 
 /// The runtime's end of a [`Run`]: cancels it, and reads what it reported.
+///
+/// # Examples
+///
+/// ```
+/// use reconcile_core::Run;
+///
+/// let (run, control) = Run::builder().build();
+/// run.progressed();
+/// control.stop();
+/// assert!(control.has_progressed() && run.is_cancelled() && !run.superseded());
+/// ```
 #[derive(Debug, Clone)]
 pub struct RunControl {
+    /// The same run that the reconciler holds.
     run: Run,
 }
 
