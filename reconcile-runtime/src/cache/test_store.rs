@@ -94,6 +94,8 @@ struct Plan {
     writes: VecDeque<WriteFault>,
     /// Streams that are opened now deliver nothing.
     silent: bool,
+    /// After how many more pages the gate of pages closes.
+    pages_left: Option<usize>,
     /// Panics at the next listing.
     panic: bool,
     lists: Vec<Time>,
@@ -166,6 +168,11 @@ impl Faulty {
             *number += 1;
             *now = Some(cut);
         });
+    }
+
+    /// Lets so many more pages through, and holds those after.
+    pub(crate) fn hold_pages_after(&self, pages: usize) {
+        self.plan(|plan| plan.pages_left = Some(pages));
     }
 
     pub(crate) fn gates(&self, change: impl FnOnce(&mut Gates)) {
@@ -254,7 +261,14 @@ impl<R: Resource> Store<R> for Faulty {
         self.pass(|gates| gates.pages).await;
         fail("list", R::KIND, self.plan(|plan| plan.list))?;
         let page: Page<R> = self.memory.list(query).await?;
-        self.plan(|plan| plan.largest_page = plan.largest_page.max(page.items.len()));
+        let last = self.plan(|plan| {
+            plan.largest_page = plan.largest_page.max(page.items.len());
+            plan.pages_left = plan.pages_left.map(|left| left.saturating_sub(1));
+            plan.pages_left.take_if(|left| *left == 0).is_some()
+        });
+        if last {
+            self.gates(|gates| gates.pages = false);
+        }
         Ok(page)
     }
 
@@ -368,7 +382,11 @@ impl World {
     }
 
     pub(crate) fn with(change: impl FnOnce(&mut KindSettings)) -> Self {
-        let environment = Environment::seeded(1);
+        World::seeded(1, change)
+    }
+
+    pub(crate) fn seeded(seed: u64, change: impl FnOnce(&mut KindSettings)) -> Self {
+        let environment = Environment::seeded(seed);
         let store = Faulty::new(&environment);
         let mut settings = KindSettings::default();
         change(&mut settings);

@@ -245,6 +245,8 @@ fn c5_everything_is_newer_than_what_an_older_epoch_left() {
     check(stale(), &Incoming::Answer(object("u", 91)), "update u@1200 to u@91 (1200-91)", "u@91");
     check(stale(), &removed(91), "delete u@1200 (1200-91)", "- +91");
     check(stale(), &Incoming::Missing { cursor: Revision(100) }, "delete u@1200 (1200-100)", "-");
+    // The same version in both epochs is no news.
+    check(Key::with("u", 90).stale(), &listed("u", 90), "", "u@90");
     check(Key::buried(1200).stale(), &listed("u", 90), "add u@90 (0-90)", "u@90");
 }
 
