@@ -97,6 +97,11 @@ impl RunScope {
         self.fence.as_ref()
     }
 
+    /// Whether the run made this step itself.
+    pub(crate) fn has_written(&self, step: Step) -> bool {
+        self.lock().report.own.iter().any(|write| write.step == step)
+    }
+
     /// Makes the scope new for another run of the same controller and term. Exclusive access shows that no
     /// write of the last run is left.
     pub(crate) fn reset(&mut self) {

@@ -24,7 +24,7 @@ pub(crate) struct Effects<K> {
     pub(super) keys: Vec<Arc<K>>,
     pub(super) given_key: Option<K>,
     pub(super) error: Option<ReconcileError>,
-    pub(super) carries: Vec<Box<dyn Any + Send>>,
+    pub(super) carries: Vec<Box<dyn Any + Send + Sync>>,
 }
 
 impl<K> Default for Effects<K> {

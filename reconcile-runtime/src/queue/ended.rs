@@ -4,7 +4,7 @@ use std::{any::Any, borrow::Cow, fmt, time::Duration};
 
 use reconcile_core::{ReconcileError, Retry};
 
-use crate::{change::Step, environment::Time};
+use crate::{api::scope::OwnWrite, environment::Time};
 
 /// How a run ended, in the words of the outcome table.
 #[derive(Debug, Clone)]
@@ -19,14 +19,6 @@ pub(crate) enum Ended {
     TimedOut(ReconcileError),
 }
 
-/// A write of a run: which step of which object it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct OwnWrite {
-    pub(crate) step: Step,
-    /// Whether it changed nothing but a status.
-    pub(crate) status_only: bool,
-}
-
 /// All that a worker reports of a run.
 #[derive(Debug)]
 pub(crate) struct Finished {
@@ -36,7 +28,7 @@ pub(crate) struct Finished {
     /// Whether it wrote anything that changed something, or said that it did work outside the store.
     pub(crate) effective: bool,
     /// What it left for the key's next run.
-    pub(crate) carry: Option<Box<dyn Any + Send>>,
+    pub(crate) carry: Option<Box<dyn Any + Send + Sync>>,
 }
 
 impl Finished {

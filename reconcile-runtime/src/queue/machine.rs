@@ -14,7 +14,7 @@ use super::{
     budget::Budget,
     counters::Counters,
     effects::{Answer, Effects},
-    ended::{Finished, OutcomeKind, OwnWrite},
+    ended::{Finished, OutcomeKind},
     history::History,
     lanes::Lanes,
     places::{Id, List, Places},
@@ -22,7 +22,7 @@ use super::{
     slot::{LastRun, Record, Slot, State},
     timers::Timers,
 };
-use crate::environment::Time;
+use crate::{api::scope::OwnWrite, environment::Time};
 
 /// How many blank records are kept for reuse: about as many as there are workers, so that a run of a known
 /// key allocates none.
@@ -33,13 +33,17 @@ const SPARE_RECORDS: usize = 64;
 pub(crate) struct Taken<K> {
     pub(crate) id: Id,
     pub(crate) key: Arc<K>,
-    pub(crate) control: RunControl,
+    /// The number of the run, counted by this queue.
+    pub(crate) number: u64,
+    pub(crate) attempt: u32,
+    /// Conflicts in a row before it.
+    pub(crate) conflicts: u32,
     /// When it was taken.
     pub(crate) started: Time,
     /// How long it was due before it was taken.
     pub(crate) waited: std::time::Duration,
     /// What the last run left.
-    pub(crate) carry: Option<Box<dyn std::any::Any + Send>>,
+    pub(crate) carry: Option<Box<dyn std::any::Any + Send + Sync>>,
 }
 
 /// See the [module](self).
@@ -239,7 +243,7 @@ impl<K: Key> Machine<K> {
         now: Time,
         make: impl FnOnce(u32, Causes) -> RunControl,
         fx: &mut Effects<K>,
-    ) -> Option<Taken<K>> {
+    ) -> Option<(Taken<K>, RunControl)> {
         self.advance(now, fx);
         if self.paused || self.closed {
             return None;
@@ -253,6 +257,7 @@ impl<K: Key> Machine<K> {
         let keep_start = !self.config.min_interval.is_zero();
         let record = self.record(id);
         let attempt = record.tally.failures.saturating_add(1);
+        let conflicts = record.tally.conflicts;
         let causes = std::mem::take(&mut record.causes);
         let control = make(attempt, causes);
         record.run = Some((run, control.clone()));
@@ -266,7 +271,7 @@ impl<K: Key> Machine<K> {
         self.places.push_back(&mut self.running, id);
         self.set_state(id, State::Running); // invariant 2: it is in no lane any more
         let key = self.slot(id).key.clone();
-        Some(Taken { id, key, control, started: now, waited, carry })
+        Some((Taken { id, key, attempt, number: run, conflicts, started: now, waited, carry }, control))
     }
 
     /// A run ended: the key goes where the outcome table says.

@@ -88,7 +88,7 @@ pub(super) struct Record {
     /// The error of its last run.
     pub(super) error: Option<ReconcileError>,
     /// What its last run left for the next one.
-    pub(super) carry: Option<Box<dyn Any + Send>>,
+    pub(super) carry: Option<Box<dyn Any + Send + Sync>>,
     /// When its last run started, if there is a minimum interval.
     pub(super) last_start: Option<Time>,
     /// Whether the object is paused.

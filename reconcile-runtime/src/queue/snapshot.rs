@@ -75,6 +75,11 @@ impl<K: Key> Machine<K> {
         }
     }
 
+    /// The keys that workers have, longest first.
+    pub(crate) fn running_keys(&self) -> Vec<std::sync::Arc<K>> {
+        self.places.iter(self.running).map(|id| self.slot(id).key.clone()).collect()
+    }
+
     /// The keys that fail, by their slots' order, with their last errors.
     pub(crate) fn failing(&self) -> Vec<(std::sync::Arc<K>, Option<reconcile_core::ReconcileError>)> {
         let failing = |id: &u32| {
