@@ -8,10 +8,12 @@ mod controller;
 pub mod environment;
 mod handle;
 mod manager;
+pub mod metrics;
 mod panics;
 pub mod prelude;
 mod queue;
 pub mod store;
+mod sync;
 mod worker;
 
 pub use api::{Api, Client};
@@ -22,13 +24,15 @@ pub use controller::{
     TriggerItem, Watch, changed,
 };
 pub use environment::{Environment, Time};
-pub use handle::Handle;
+pub use handle::{Handle, Idle, NotConverged, RunReport, Stopped};
 pub use manager::{
-    ControllerStatus, LoopRole, LoopStatus, Manager, ManagerHandle, ManagerStatus, Phase, Readiness,
-    RunError, UnsyncedKind, WaitingController,
+    ControllerStatus, LoopRole, LoopStatus, Manager, ManagerHandle, ManagerStatus, Phase, Readiness, RunError,
+    UnsyncedKind, WaitingController,
 };
 #[cfg(feature = "signal")]
 pub use manager::{Shutdown, shutdown_signal};
-pub use queue::{BackoffSignals, Lane, RetryBudget};
+pub use queue::{
+    BackoffSignals, Depth, Explanation, KeyState, Lane, LastOutcome, OutcomeKind, QueueSnapshot, RetryBudget,
+};
 pub use reconcile_core as core;
 pub use store::MemoryStore;

@@ -150,6 +150,11 @@ impl Run {
         f()
     }
 
+    /// Whether nobody else holds this run: then it may be used again for the next one.
+    pub fn is_unique(&self) -> bool {
+        Arc::strong_count(&self.inner) == 1
+    }
+
     /// What the runtime attached to this run.
     pub fn ambient(&self) -> Option<&Arc<dyn Any + Send + Sync>> {
         self.inner.ambient.as_ref()

@@ -1,0 +1,131 @@
+//! One of the tasks that run the keys of a queue.
+//!
+//! Promises: the reconciler's future runs in place, without a box or a task of its own; a panic of the call, of
+//! a poll or of the drop ends only this run; a run over its limit is dropped; the key is released by a guard on
+//! every path; and while a write of the run is still on its way, the key is not released.
+//!
+//! The poll order is limit, stop, run: a run that is always ready cannot outrun its limit.
+//!
+//! Not here: which key runs when ([`queue`](crate::queue)), and restarting a worker that died
+//! ([`manager`](crate::manager)).
+
+mod attempt;
+mod report;
+
+use std::{any::Any, sync::Arc, time::Duration};
+
+use reconcile_core::{Causes, Error, Reconciler, Retry, Run, RunControl, store::Fence};
+
+use crate::{
+    Environment,
+    api::scope::RunScope,
+    queue::{Called, Finished, Job, Queue},
+};
+
+/// A worker yields after so many runs that never waited, so that timers and other tasks get their turn (and
+/// virtual time can move). Small enough for a fair share, large enough that yielding costs nothing.
+const RUNS_PER_TURN: u32 = 64;
+
+/// How long a key is kept for a write that its dropped run had started. As long as a store operation may take
+/// by default.
+const SETTLE_LIMIT: Duration = Duration::from_secs(30);
+
+/// Sets the class of an error of foreign origin, in one place for a controller.
+pub(crate) type Classify = Arc<dyn Fn(&Error) -> Option<Retry> + Send + Sync>;
+
+/// How a worker runs.
+pub(crate) struct WorkerSettings {
+    /// The controller's name.
+    pub(crate) name: Arc<str>,
+    pub(crate) run_limit: Option<Duration>,
+    pub(crate) classify: Option<Classify>,
+    /// The term, if the controller is elected.
+    pub(crate) fence: Option<Fence>,
+}
+
+/// One of the tasks that run keys.
+pub(crate) struct Worker<T: Reconciler> {
+    queue: Queue<T::Key>,
+    reconciler: Arc<T>,
+    env: Environment,
+    settings: WorkerSettings,
+}
+
+impl<T: Reconciler> Worker<T> {
+    pub(crate) fn new(
+        queue: Queue<T::Key>,
+        reconciler: Arc<T>,
+        env: Environment,
+        settings: WorkerSettings,
+    ) -> Self {
+        Worker { queue, reconciler, env, settings }
+    }
+}
+
+/// Runs keys until the queue is closed.
+pub(crate) async fn work<T: Reconciler>(worker: Worker<T>) {
+    let seat = worker.queue.sit();
+    let wall = worker.env.wall_fn();
+    let name = worker.settings.name.clone();
+    let mut scope = RunScope::new(name.clone(), worker.settings.fence.clone());
+    let mut spent: Option<Run> = None;
+    let mut done = None;
+    let mut in_a_row = 0;
+    loop {
+        let limit = worker.settings.run_limit.and_then(|limit| jiff::SignedDuration::try_from(limit).ok());
+        let deadline = limit.and_then(|limit| wall().checked_add(limit).ok());
+        let make = |attempt: u32, causes: Causes| -> RunControl {
+            // The last run and its scope are used again if nobody kept the run: two allocations less. Whoever
+            // did keep it goes on under the old scope, which nobody reads any more.
+            let reusable = spent.take().filter(|run| run.is_unique() && Arc::strong_count(&scope) == 2);
+            if reusable.is_none() {
+                scope = RunScope::new(name.clone(), worker.settings.fence.clone());
+            }
+            let ambient: Arc<dyn Any + Send + Sync> = scope.clone();
+            let builder = Run::builder().attempt(attempt).causes(causes).deadline(deadline);
+            let builder = builder.clock(wall.clone()).ambient(ambient);
+            let (_, control) = match reusable {
+                Some(run) => builder.build_reusing(run),
+                None => builder.build(),
+            };
+            control
+        };
+        let Some((mut job, control, called)) = seat.next(done.take(), make).await else { return };
+        in_a_row += 1;
+        if called == Called::Yes || in_a_row >= RUNS_PER_TURN {
+            in_a_row = 0;
+            tokio::task::yield_now().await;
+        }
+        worker.run(&seat, &scope, &mut job, &control).await;
+        spent = Some(control.into_run());
+        done = Some(job);
+    }
+}
+
+impl<T: Reconciler> Worker<T> {
+    /// Runs one key, and puts into the job how it ended.
+    async fn run(
+        &self,
+        seat: &crate::queue::WorkerSeat<T::Key>,
+        scope: &Arc<RunScope>,
+        job: &mut Job<T::Key>,
+        control: &RunControl,
+    ) {
+        let carry = job.take_carry();
+        let span = report::span(&self.settings.name, job.taken(), control.run());
+        let ended = attempt::attempt(self, seat, job.taken(), control, carry, &span).await;
+        if !scope.is_settled() {
+            seat.suspend();
+            let until = self.env.now().saturating_add(SETTLE_LIMIT);
+            if self.env.before(until, scope.settled()).await.is_err() {
+                report::unsettled(&self.settings.name, job.taken());
+            }
+        }
+        report::ended(&self.settings.name, job.taken(), &ended, &span);
+        let report = scope.report();
+        let effective = report.effective_writes > 0 || control.has_progressed();
+        let carry: Option<Box<dyn Any + Send + Sync>> =
+            if report.refresh.is_empty() { None } else { Some(Box::new(report.refresh)) };
+        job.finish(Finished { ended, own: report.own, effective, carry });
+    }
+}
