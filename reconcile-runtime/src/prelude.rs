@@ -16,4 +16,6 @@ pub use reconcile_core::{
 
 #[cfg(feature = "signal")]
 pub use crate::shutdown_signal;
-pub use crate::{Api, ConfigError, Controller, Handle, Index, Manager, MemoryStore, RunError};
+pub use crate::{
+    Api, ConfigError, Controller, Handle, Index, Manager, MemoryStore, NotConverged, OutcomeKind, RunError,
+};

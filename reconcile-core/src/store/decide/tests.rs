@@ -368,6 +368,16 @@ fn update_applies_defaults_to_a_changed_spec_and_to_nothing_else() {
 }
 
 #[test]
+fn a_metadata_update_changes_nothing_else() {
+    let change = |web: &mut Web| {
+        web.meta.labels.clear();
+        web.cache = 50; // what `spec_eq` does not compare must not slip in without a generation
+    };
+    let wanted = with(stored(), |web| web.meta.labels.clear());
+    check("the rest stands", Now::Is(stored()), Write::Update(with(stored(), change)), Put(wanted));
+}
+
+#[test]
 fn update_cannot_change_the_status() {
     let status = |web: &mut Web| web.status = 8;
     check("alone", Now::Is(stored()), Write::Update(with(stored(), status)), Invalid(&["status"]));
