@@ -5,7 +5,7 @@ mod signals;
 mod stop;
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -37,11 +37,15 @@ struct Runs(Arc<Mutex<Vec<String>>>);
 
 impl Runs {
     fn add(&self, what: impl ToString) {
-        self.0.lock().unwrap().push(what.to_string());
+        self.lock().push(what.to_string());
     }
 
     fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock().unwrap())
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

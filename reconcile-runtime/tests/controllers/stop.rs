@@ -92,3 +92,30 @@ async fn dropping_the_managers_future_drops_its_runs() -> Result<(), RunError> {
     assert!(matches!(handle.converged(&100).await, Err(NotConverged::Stopped)));
     Ok(())
 }
+
+#[tokio::test(start_paused = true)]
+async fn after_the_run_a_cache_that_lives_on_calls_no_mapper_and_keeps_none() -> Result<(), RunError> {
+    let (mut manager, env, store) = manager();
+    let api = manager.api::<Db>(&store);
+    let (runs, mapped) = (Runs::default(), Runs::default());
+    let (mapper, held) = (mapped.clone(), mapped.0.clone());
+    manager.add(
+        Controller::for_keys("names", reconcile_fn(|_: u32, _| async { Ok(Action::await_change()) }))
+            .watches(&api, move |db: &Db| {
+                mapper.add(&db.meta.name);
+                None
+            }),
+    )?;
+    manager.add(Controller::for_objects("db", &api, Remember(runs.clone())))?;
+    let stop = async {
+        api.create(db("a")).await.unwrap();
+        env.sleep(SECOND).await;
+    };
+    manager.run_until(stop).await?;
+    assert!(!mapped.take().is_empty());
+    api.create(db("b")).await.unwrap();
+    assert!(mapped.take().is_empty());
+    // `mapped` and `held` are left: the mapper is dropped, although the cache lives on in `api`.
+    assert_eq!(Arc::strong_count(&held), 2);
+    Ok(())
+}
