@@ -335,6 +335,8 @@ pub(super) fn removed(operation: &str, written: Written<Probe>) -> Check<(Option
 
 /// Runs all jobs at the same time, each on a thread of its own, so that also a store whose operations never
 /// wait meets them at once. Results come in the order of the jobs.
+///
+/// Jobs write and read; a watch belongs on the task of the case, where the limit also holds on a paused clock.
 #[allow(clippy::disallowed_methods, reason = "the suite checks stores under real concurrency, on threads")]
 pub(super) async fn at_once<T: Send + 'static>(jobs: Vec<BoxFuture<'static, Check<T>>>) -> Check<Vec<T>> {
     let handle = tokio::runtime::Handle::current();

@@ -56,33 +56,36 @@ pub(super) async fn rule6_a_watch_resumes_from_every_cursor(lab: Lab) -> Check {
 }
 
 pub(super) async fn rule6_a_dropped_watch_resumes_while_writes_go_on(lab: Lab) -> Check {
-    let cursor = lab.cursor().await?;
+    let mut cursor = lab.cursor().await?;
     let writer = {
         let lab = lab.clone();
         async move {
-            let mut told = Vec::new();
+            let (mut told, mut end) = (Vec::new(), Revision(0));
             for index in 0..100 {
-                told.extend(a_short_life(&lab, &format!("a{index}")).await?.0);
+                let (more, revision) = a_short_life(&lab, &format!("a{index}")).await?;
+                told.extend(more);
+                end = revision;
             }
-            Ok((told, vec![]))
+            Ok((told, end))
         }
     };
-    let reader = {
-        let lab = lab.clone();
-        async move {
-            let (mut cursor, mut seen) = (cursor, Vec::new());
-            while seen.len() < 400 {
-                let mut tail = lab.watch(&cursor).await?;
-                seen.extend(tail.batch().await?);
-                cursor = tail.cursor().clone();
-            }
-            Ok((vec![], seen))
+    // Opened, read once and dropped, again and again, while the writer writes.
+    let reader = async {
+        let mut seen = Vec::new();
+        while seen.len() < 200 {
+            let mut tail = lab.watch(&cursor).await?;
+            seen.extend(tail.batch().await?);
+            cursor = tail.cursor().clone();
         }
+        Ok((seen, cursor))
     };
-    let mut came = at_once(vec![writer.boxed(), reader.boxed()]).await?;
-    let (_, seen) = came.pop().unwrap_or_default();
-    let (told, _) = came.pop().unwrap_or_default();
-    exactly("watch dropped and resumed after every batch", &seen, &told)
+    let (written, read) = futures::join!(at_once(vec![writer.boxed()]), reader);
+    let (mut seen, cursor) = read?;
+    for (told, end) in written? {
+        seen.extend(lab.watch(&cursor).await?.until(end).await?);
+        exactly("watch dropped and resumed after every batch", &seen, &told)?;
+    }
+    Ok(())
 }
 
 pub(super) async fn rule6_the_future_is_expired(lab: Lab) -> Check {

@@ -1,6 +1,6 @@
 //! Runs one case on one fresh store.
 
-use std::{fmt, future::Future, pin::Pin, time::Duration};
+use std::{fmt, future::Future, pin::Pin, sync::mpsc::RecvTimeoutError, time::Duration};
 
 use reconcile_runtime::Environment;
 
@@ -9,6 +9,10 @@ use super::{ClockMode, Failure, Harness, Power, check::Check, lab::Lab};
 /// How long a case may take: some hundred times what the slowest one takes on a busy machine with a durable
 /// store, so that only a store that hangs gets there.
 const LIMIT: Duration = Duration::from_secs(120);
+
+/// How long a case may hold its thread: a little more, so that the limit above, which knows what was done
+/// last, comes first where it can.
+const HARD_LIMIT: Duration = Duration::from_secs(130);
 
 /// The body of a case.
 pub(super) type Body = fn(Lab) -> Pin<Box<dyn Future<Output = Check>>>;
@@ -96,12 +100,40 @@ pub fn run<H: Harness>(case: &Case, factory: impl Fn() -> H) -> Result<Outcome, 
     if let Some(missing) = missing.iter().find(|missing| case.needs.contains(&missing.power)) {
         return Ok(Outcome::NotRun { power: missing.power, why: missing.why });
     }
+    let other = factory();
+    let (case, clock) = (*case, harness.clock());
+    let (answer, answered) = std::sync::mpsc::sync_channel(1);
+    // On a thread of its own, so that a store that blocks its caller for ever is found out, too.
+    let thread = std::thread::spawn(move || {
+        let _ = answer.send(on_this_thread(&case, clock, Box::new(harness), Box::new(other)));
+    });
+    let checked = match answered.recv_timeout(HARD_LIMIT) {
+        Ok(checked) => checked,
+        Err(RecvTimeoutError::Timeout) => Err(Failure::new(
+            "an operation of the store",
+            format!("a return to the caller within {} s", HARD_LIMIT.as_secs()),
+            "none: it blocks, or never lets others run",
+        )),
+        // The case panicked before it could answer.
+        Err(RecvTimeoutError::Disconnected) => match thread.join() {
+            Err(payload) => std::panic::resume_unwind(payload),
+            Ok(()) => Err(Failure::new("the case", "an answer", "none")),
+        },
+    };
+    checked.map(|()| Outcome::Passed).map_err(|failure| failure.of(case.name, case.rule()))
+}
+
+fn on_this_thread(
+    case: &Case,
+    clock: ClockMode,
+    harness: Box<dyn Harness>,
+    other: Box<dyn Harness>,
+) -> Check {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_all().start_paused(harness.clock() == ClockMode::Paused);
+    builder.enable_all().start_paused(clock == ClockMode::Paused);
     let runtime = builder.build().expect("the system gives a runtime");
     let checked = runtime.block_on(async {
-        let other = factory();
-        let lab = Lab::new(Box::new(harness), Box::new(other)).await;
+        let lab = Lab::new(harness, other).await;
         let doing = lab.doing();
         let late = Environment::tokio().sleep(LIMIT);
         tokio::select! {
@@ -116,7 +148,7 @@ pub fn run<H: Harness>(case: &Case, factory: impl Fn() -> H) -> Result<Outcome, 
     });
     // Threads that hang in a store must not hang the suite.
     runtime.shutdown_background();
-    checked.map(|()| Outcome::Passed).map_err(|failure| failure.of(case.name, case.rule()))
+    checked
 }
 
 /// Runs one case by its name, as a test does. Prints why a case could not run.
