@@ -1,6 +1,6 @@
 //! One attempt: the reconciler's future, polled in place under every guard that a run has.
 
-use std::{any::Any, pin::pin, task::Poll, time::Duration};
+use std::{pin::pin, task::Poll, time::Duration};
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -20,13 +20,14 @@ pub(super) async fn attempt<T: Reconciler>(
     seat: &WorkerSeat<T::Key>,
     taken: &Taken<T::Key>,
     control: &RunControl,
-    carry: Option<Box<dyn Any + Send + Sync>>,
+    unread: &mut Vec<Box<dyn Refresh>>,
     span: &tracing::Span,
 ) -> Ended {
-    if let Some(refreshes) = carry.and_then(|carry| carry.downcast::<Vec<Box<dyn Refresh>>>().ok())
-        && let Err(error) = refresh(worker, seat, *refreshes).await
-    {
-        return Ended::Failed(error);
+    if !unread.is_empty() {
+        seat.suspend();
+        if let Err(error) = refresh(unread).await {
+            return Ended::Failed(error);
+        }
     }
     let run = control.run();
     let call = || span.in_scope(|| run.enter(|| guarded(|| worker.reconciler.reconcile(&taken.key, run))));
@@ -94,20 +95,22 @@ enum End {
     Abandoned,
 }
 
-/// Reads again what the last run could not read after a write of it failed.
-async fn refresh<T: Reconciler>(
-    worker: &Worker<T>,
-    seat: &WorkerSeat<T::Key>,
-    refreshes: Vec<Box<dyn Refresh>>,
-) -> Result<(), ReconcileError> {
-    seat.suspend();
-    for refresh in refreshes {
-        refresh.run().await.map_err(|error| {
-            let error = ReconcileError::new(error.fault().retry(), error);
-            error.while_doing("reading again what the last run could not write")
-        })?;
+/// Reads again what the last run could not read after a write of it failed. Takes out what was read: the rest
+/// is still to be read before the key may run, also if the store panics.
+async fn refresh(unread: &mut Vec<Box<dyn Refresh>>) -> Result<(), ReconcileError> {
+    while let Some(next) = unread.last() {
+        let mut reading = next.run();
+        let read = std::future::poll_fn(|cx| match guarded(|| reading.as_mut().poll(cx)) {
+            Ok(poll) => poll.map(|read| {
+                read.map_err(|error| ReconcileError::new(error.fault().retry(), error))
+            }),
+            Err(message) => {
+                Poll::Ready(Err(ReconcileError::new(Retry::Backoff, format!("the store panicked: {message}"))))
+            }
+        });
+        read.await.map_err(|error| error.while_doing("reading again what the last run could not write"))?;
+        unread.pop();
     }
-    let _ = worker;
     Ok(())
 }
 

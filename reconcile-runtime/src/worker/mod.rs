@@ -18,7 +18,7 @@ use reconcile_core::{Causes, Error, Reconciler, Retry, Run, RunControl, store::F
 
 use crate::{
     Environment,
-    api::scope::RunScope,
+    api::scope::{Refresh, RunScope},
     queue::{Called, Finished, Job, Queue},
 };
 
@@ -111,9 +111,11 @@ impl<T: Reconciler> Worker<T> {
         job: &mut Job<T::Key>,
         control: &RunControl,
     ) {
-        let carry = job.take_carry();
+        // What has to be read first; what this run cannot read is left to the next one.
+        let carry = job.take_carry().and_then(|carry| carry.downcast::<Vec<Box<dyn Refresh>>>().ok());
+        let mut unread = carry.map_or_else(Vec::new, |carry| *carry);
         let span = report::span(&self.settings.name, job.taken(), control.run());
-        let ended = attempt::attempt(self, seat, job.taken(), control, carry, &span).await;
+        let ended = attempt::attempt(self, seat, job.taken(), control, &mut unread, &span).await;
         if !scope.is_settled() {
             seat.suspend();
             let until = self.env.now().saturating_add(SETTLE_LIMIT);
@@ -124,8 +126,9 @@ impl<T: Reconciler> Worker<T> {
         report::ended(&self.settings.name, job.taken(), &ended, &span);
         let report = scope.report();
         let effective = report.effective_writes > 0 || control.has_progressed();
+        unread.extend(report.refresh);
         let carry: Option<Box<dyn Any + Send + Sync>> =
-            if report.refresh.is_empty() { None } else { Some(Box::new(report.refresh)) };
+            if unread.is_empty() { None } else { Some(Box::new(unread)) };
         job.finish(Finished { ended, own: report.own, effective, carry });
     }
 }
