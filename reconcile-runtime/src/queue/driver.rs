@@ -36,6 +36,7 @@ use super::{
 use crate::{
     api::scope::RunScope,
     environment::{Environment, Random, Time},
+    panics::guarded,
 };
 
 /// A work queue: a cheap handle.
@@ -384,6 +385,10 @@ impl<K: Key> Queue<K> {
         if reached.drained {
             self.inner.drained.notify_waiters();
         }
+        // Last, and guarded: with it go keys and errors, whose drop is user code.
+        if let Err(message) = guarded(|| drop(fx)) {
+            tracing::error!(controller = &*self.inner.name, panic = %message, "a key or an error panicked in its drop");
+        }
     }
 
     fn tickets(&self) -> std::sync::MutexGuard<'_, HashMap<u64, oneshot::Sender<Answer>>> {
@@ -496,17 +501,19 @@ impl<K: Key> WorkerSeat<K> {
                 reached = core.reached();
                 taken
             });
-            drop(spent);
-            done = None;
-            queue.carry_out(fx, reached);
-            match found {
+            // The guard of the new key first: what is dropped after it is user code.
+            let next = match found {
                 Found::Job((taken, control), called) => {
                     let job = Job { queue: queue.clone(), taken: Some(taken), finished: None };
                     Poll::Ready(Some((job, control, called)))
                 }
                 Found::Parked => Poll::Pending,
                 Found::Closed => Poll::Ready(None),
-            }
+            };
+            done = None;
+            fx.spent = spent.map(|taken| taken.key);
+            queue.carry_out(fx, reached);
+            next
         })
         .await
     }

@@ -22,6 +22,8 @@ pub(crate) struct Effects<K> {
     /// To be dropped. The first is inline: most operations drop at most one key.
     pub(super) key: Option<Arc<K>>,
     pub(super) keys: Vec<Arc<K>>,
+    /// The key of the run that ended.
+    pub(super) spent: Option<Arc<K>>,
     pub(super) given_key: Option<K>,
     pub(super) error: Option<ReconcileError>,
     pub(super) carries: Vec<Box<dyn Any + Send + Sync>>,
@@ -35,6 +37,7 @@ impl<K> Default for Effects<K> {
             answers: Vec::new(),
             key: None,
             keys: Vec::new(),
+            spent: None,
             given_key: None,
             error: None,
             carries: Vec::new(),

@@ -33,7 +33,7 @@ pub(super) async fn attempt<T: Reconciler>(
     let call = || span.in_scope(|| run.enter(|| guarded(|| worker.reconciler.reconcile(&taken.key, run))));
     let future = match call() {
         Ok(future) => future,
-        Err(message) => return panicked(&message),
+        Err(message) => return panicked(worker, taken, &message),
     };
     // In place and optional, so that it can be dropped under the same guard as its polls.
     let mut future = pin!(Some(future));
@@ -76,14 +76,14 @@ pub(super) async fn attempt<T: Reconciler>(
     // A panic of the drop is a panic of the run, whatever it had returned.
     let dropped = span.in_scope(|| run.enter(|| guarded(|| future.set(None))));
     match (dropped, result) {
-        (Err(message), _) | (Ok(()), End::Panicked(message)) => panicked(&message),
+        (Err(message), _) | (Ok(()), End::Panicked(message)) => panicked(worker, taken, &message),
         (Ok(()), End::OverLimit) => Ended::TimedOut(over_limit(worker.settings.run_limit)),
         (Ok(()), End::Abandoned) => Ended::Failed(ReconcileError::new(
             Retry::Cancelled,
             "the run did not end within the grace time of the stop",
         )),
         (Ok(()), End::Returned(Ok(action))) => of_action(action, &worker.env),
-        (Ok(()), End::Returned(Err(error))) => failed(worker, error),
+        (Ok(()), End::Returned(Err(error))) => failed(worker, taken, error),
     }
 }
 
@@ -132,19 +132,25 @@ fn monotonic(instant: Timestamp, env: &Environment) -> Time {
     env.now().saturating_add(Duration::try_from(ahead).unwrap_or(Duration::ZERO))
 }
 
-fn failed<T: Reconciler>(worker: &Worker<T>, error: Error) -> Ended {
+fn failed<T: Reconciler>(worker: &Worker<T>, taken: &Taken<T::Key>, error: Error) -> Ended {
     // What the error says of itself goes first: `classify` is for errors of foreign origin.
     let classify = worker.settings.classify.as_ref().filter(|_| error.retry() == Retry::Backoff);
     let class = classify.map(|classify| guarded(|| classify(&error)));
     match class {
         Some(Ok(Some(class))) => Ended::Failed(error.with_retry(class).into_reconcile_error()),
-        Some(Err(message)) => panicked(&format!("classify panicked: {message}")),
+        Some(Err(message)) => panicked(worker, taken, &format!("classify: {message}")),
         Some(Ok(None)) | None => Ended::Failed(error.into_reconcile_error()),
     }
 }
 
-fn panicked(message: &str) -> Ended {
-    Ended::Panicked(ReconcileError::new(Retry::Backoff, format!("panicked: {message}")))
+/// The error carries what the log line carries, so that whoever gets it knows the object.
+fn panicked<T: Reconciler>(worker: &Worker<T>, taken: &Taken<T::Key>, message: &str) -> Ended {
+    let error = ReconcileError::new(Retry::Backoff, format!("panicked: {message}"));
+    let (name, key, number) = (&worker.settings.name, &taken.key, taken.number);
+    // The key's `Debug` is user code, and this is no time for another panic.
+    let run = guarded(|| format!("run {number} of {key:?} by controller `{name}`"))
+        .unwrap_or_else(|_| format!("run {number} of a key that cannot be printed, by controller `{name}`"));
+    Ended::Panicked(error.while_doing(run))
 }
 
 fn over_limit(limit: Option<Duration>) -> ReconcileError {

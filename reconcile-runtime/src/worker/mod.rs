@@ -19,6 +19,7 @@ use reconcile_core::{Causes, Error, Reconciler, Retry, Run, RunControl, store::F
 use crate::{
     Environment,
     api::scope::{Refresh, RunScope},
+    panics::guarded,
     queue::{Called, Finished, Job, Queue},
 };
 
@@ -114,7 +115,8 @@ impl<T: Reconciler> Worker<T> {
         // What has to be read first; what this run cannot read is left to the next one.
         let carry = job.take_carry().and_then(|carry| carry.downcast::<Vec<Box<dyn Refresh>>>().ok());
         let mut unread = carry.map_or_else(Vec::new, |carry| *carry);
-        let span = report::span(&self.settings.name, job.taken(), control.run());
+        let span = self.telling(|| report::span(&self.settings.name, job.taken(), control.run()));
+        let span = span.unwrap_or_else(tracing::Span::none);
         let ended = attempt::attempt(self, seat, job.taken(), control, &mut unread, &span).await;
         if !scope.is_settled() {
             seat.suspend();
@@ -123,12 +125,24 @@ impl<T: Reconciler> Worker<T> {
                 report::unsettled(&self.settings.name, job.taken());
             }
         }
-        report::ended(&self.settings.name, job.taken(), &ended, &span);
+        self.telling(|| report::ended(&self.settings.name, job.taken(), &ended, &span));
         let report = scope.report();
         let effective = report.effective_writes > 0 || control.has_progressed();
         unread.extend(report.refresh);
         let carry: Option<Box<dyn Any + Send + Sync>> =
             if unread.is_empty() { None } else { Some(Box::new(unread)) };
         job.finish(Finished { ended, own: report.own, effective, carry });
+    }
+
+    /// Says something about a run. Keys and errors are printed by user code, whose panic must not end the worker.
+    fn telling<O>(&self, tell: impl FnOnce() -> O) -> Option<O> {
+        match guarded(tell) {
+            Ok(told) => Some(told),
+            Err(message) => {
+                let controller = &*self.settings.name;
+                tracing::error!(controller, panic = %message, "a key or an error of a run panicked when it was printed");
+                None
+            }
+        }
     }
 }

@@ -14,7 +14,12 @@ enum Gap {
 }
 
 /// What happens in a gap is told to the cache of `R` in this way.
-async fn in_gap<R: Resource>(gap: Gap, store: &ScriptedStore, env: &Environment, what: impl Future<Output = ()>) {
+async fn in_gap<R: Resource>(
+    gap: Gap,
+    store: &ScriptedStore,
+    env: &Environment,
+    what: impl Future<Output = ()>,
+) {
     let script = store.of::<R>();
     match gap {
         Gap::Resumes | Gap::ExpiresInTheStream => script.hold_streams(),
@@ -48,7 +53,8 @@ async fn c1_a_recreate_while_disconnected_is_a_delete_and_an_add_and_readers_nev
             tells.add(held.map_or_else(|| "nothing".to_owned(), |web| web_words(&web)));
             true
         });
-        let handle = manager.add(Controller::for_keys("web", runs_in(&Log::default())).watches_with(watch)).unwrap();
+        let handle =
+            manager.add(Controller::for_keys("web", runs_in(&Log::default())).watches_with(watch)).unwrap();
         run(manager, async {
             let first = others.create(web("x", 1)).await.unwrap();
             handle.converged(&key("x")).await.unwrap();

@@ -68,7 +68,10 @@ async fn after_a_lost_race_the_cache_knows_the_object_before_the_error_returns()
         let mut late = (*old).clone();
         late.spec.replicas = 3;
         assert_eq!(webs.update(late).await.unwrap_err().fault(), StoreFault::Conflict);
-        assert_eq!((webs.get(&key("a")).unwrap().spec.replicas, log.take()), (2, vec!["updated a/1 to a/2".into()]));
+        assert_eq!(
+            (webs.get(&key("a")).unwrap().spec.replicas, log.take()),
+            (2, vec!["updated a/1 to a/2".into()])
+        );
 
         others.delete(&gone).await.unwrap();
         let error = webs.update_status(&gone, |status| status.ready = 1).await.unwrap_err();
@@ -97,7 +100,9 @@ async fn what_could_not_be_read_after_a_lost_race_is_read_before_the_next_run() 
     let reconciler = reconcile_fn(move |key: ObjectKey, _run| {
         let (webs, told) = (api.clone(), told.clone());
         async move {
-            let Some(mut web) = webs.get(&key).map(|web| (*web).clone()) else { return Ok(Action::await_change()) };
+            let Some(mut web) = webs.get(&key).map(|web| (*web).clone()) else {
+                return Ok(Action::await_change());
+            };
             told.add(web_words(&web));
             web.spec.replicas = 9;
             webs.update(web).await?;
@@ -234,7 +239,8 @@ async fn store_io_inside_of_a_mapper_filter_or_index_function_fails_instead_of_w
             log.add(format!("{what}: {faults:?}"));
         }
     };
-    let (in_mapper, in_filter, in_index) = (io("mapper", &webs, &log), io("filter", &webs, &log), io("index", &webs, &log));
+    let (in_mapper, in_filter, in_index) =
+        (io("mapper", &webs, &log), io("filter", &webs, &log), io("index", &webs, &log));
     let _index = manager.index(&pods, move |pod: &Pod| {
         in_index();
         [pod.spec.node.clone()]
@@ -322,7 +328,11 @@ async fn c12_only_the_very_own_revision_is_own_and_a_foreign_edit_in_between_run
                 Race::ForeignEdit => {
                     let edited = others.modify(&key("x"), |web| web.spec.replicas = 2).await.unwrap();
                     assert_eq!(edited.meta.revision, Revision(at.0 + 1));
-                    assert_eq!(webs.get(&key("x")).unwrap().meta.revision, at, "the run has read what was before");
+                    assert_eq!(
+                        webs.get(&key("x")).unwrap().meta.revision,
+                        at,
+                        "the run has read what was before"
+                    );
                 }
                 Race::OwnReplyLostThenListed => {
                     script.next(Op::Write, 1, Fault::LosesReply);
@@ -337,14 +347,19 @@ async fn c12_only_the_very_own_revision_is_own_and_a_foreign_edit_in_between_run
             // From here on the stream tells of everything again, and nobody takes it for news.
             script.release_streams();
             env.sleep(SECOND).await;
-            let (early, stored) = (runs.lock().unwrap().clone(), others.get(&key("x")).await.unwrap().unwrap());
+            let (early, stored) =
+                (runs.lock().unwrap().clone(), others.get(&key("x")).await.unwrap().unwrap());
             match race {
                 Race::Nothing => {
                     assert_eq!(early, [(1000, 1)], "its own changes do not shorten its backoff");
                     assert_eq!(stored.spec.replicas, 101);
                 }
                 Race::ForeignEdit => {
-                    assert_eq!(early, [(1000, 1), (2000, 1)], "the foreign edit runs it at once, with failures cleared");
+                    assert_eq!(
+                        early,
+                        [(1000, 1), (2000, 1)],
+                        "the foreign edit runs it at once, with failures cleared"
+                    );
                     assert_eq!(stored.spec.replicas, 102, "and is not overwritten");
                 }
                 Race::OwnReplyLostThenListed => {

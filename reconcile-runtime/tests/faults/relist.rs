@@ -166,7 +166,9 @@ async fn c5_a_rewound_store_is_listed_again_and_old_preconditions_are_not_used()
             let stored: Vec<String> = others.list().await.unwrap().iter().map(|web| web_words(web)).collect();
             assert_eq!((cached.len(), &cached), (12, &stored), "{hint:?}");
             let told = log.take();
-            for change in ["deleted lost/1", "added comes-back/1", "updated kept/1198 to kept/998", "added new-10/1"] {
+            for change in
+                ["deleted lost/1", "added comes-back/1", "updated kept/1198 to kept/998", "added new-10/1"]
+            {
                 assert!(told.iter().any(|told| told == change), "{change} after {hint:?}: {told:?}");
             }
             // What was decided on a revision of the other history is refused; what is cached now is not old.

@@ -72,7 +72,8 @@ async fn r3_a_stop_lets_runs_finish_drops_what_is_queued_and_waits_for_no_timer(
             Ok(Action::await_change())
         }
     });
-    let controller = Controller::for_keys("sleep", reconciler).enqueued_by_hand().concurrency(2).no_requeue_spread();
+    let controller =
+        Controller::for_keys("sleep", reconciler).enqueued_by_hand().concurrency(2).no_requeue_spread();
     let handle = manager.add(controller).unwrap();
     for timer in [1, 3, 5, 7, 9] {
         handle.enqueue(timer);
@@ -167,7 +168,8 @@ async fn r10_a_cancelled_run_runs_again_whatever_the_filters_say_of_the_stale_ca
     let reconciler = reconcile_fn(move |_: ObjectKey, run: Run| {
         let (runs, templates) = (runs.clone(), reads.clone());
         async move {
-            let text = templates.get(&ObjectKey::new("t")).map_or_else(String::new, |found| found.spec.text.clone());
+            let text =
+                templates.get(&ObjectKey::new("t")).map_or_else(String::new, |found| found.spec.text.clone());
             runs.add(format!("begins with {text}"));
             if text == "one" {
                 run.until_cancelled(std::future::pending::<()>()).await?;
@@ -191,7 +193,10 @@ async fn r10_a_cancelled_run_runs_again_whatever_the_filters_say_of_the_stale_ca
         // The cache shows the web as it was when the run began, and goes on doing so.
         store.of::<Web>().hold_streams();
         foreign::<Web>(&store, &env).modify_status(&key("x"), |status| status.ready = 1).await.unwrap();
-        foreign::<Template>(&store, &env).modify(&key("t"), |found| found.spec.text = "two".into()).await.unwrap();
+        foreign::<Template>(&store, &env)
+            .modify(&key("t"), |found| found.spec.text = "two".into())
+            .await
+            .unwrap();
         env.sleep(SECOND).await;
         store.of::<Web>().release_streams();
         env.sleep(3600 * SECOND).await;

@@ -212,7 +212,10 @@ async fn c15_after_its_manager_nothing_is_watched_listed_or_held_and_a_new_one_s
     drop(handle);
     let current = others.get(&key("x")).await.unwrap().unwrap();
     let version_holders = Arc::strong_count(&stored);
-    assert!(version_holders <= holders + 1, "{version_holders} hold the old version: the history and this test");
+    assert!(
+        version_holders <= holders + 1,
+        "{version_holders} hold the old version: the history and this test"
+    );
     drop(current);
 
     pod_script.heal(Op::Watch);

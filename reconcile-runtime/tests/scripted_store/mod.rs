@@ -18,7 +18,9 @@ use reconcile_runtime::{
     MemoryStore,
     core::{
         ObjectKey, Resource, Revision, Store, StoreError, StoreFault,
-        store::{Changes, Cursor, Guarantees, ListQuery, Page, Scope, WatchBatch, Write, WriteContext, Written},
+        store::{
+            Changes, Cursor, Guarantees, ListQuery, Page, Scope, WatchBatch, Write, WriteContext, Written,
+        },
     },
 };
 use tokio::sync::Notify;
@@ -376,7 +378,9 @@ impl<R: Resource> ScriptedStream<R> {
                 Flow::Breaks(Break::Ends) => return None,
                 Flow::Breaks(Break::Panics) => panic!("the stream of {} breaks, as the test says", R::KIND),
                 Flow::Breaks(Break::Fails(fault)) => {
-                    return Some(Err(StoreError::of_kind("watch", R::KIND, fault).because("the test says so")));
+                    return Some(Err(
+                        StoreError::of_kind("watch", R::KIND, fault).because("the test says so")
+                    ));
                 }
                 Flow::Stands => changed.await,
                 Flow::Flows => {
