@@ -144,7 +144,8 @@ impl<K: Key> Machine<K> {
             State::Running | State::RunningDirty => {
                 let record = self.record(id);
                 if signal.kind.is_input() {
-                    fx.rare().supersede = record.run.as_ref().map(|(_, control)| (control.clone(), signal.step));
+                    fx.rare_mut().supersede =
+                        record.run.as_ref().map(|(_, control)| (control.clone(), signal.step));
                 }
                 record.paused &= signal.kind != SignalKind::Deletion;
                 record.pending.add(signal);
@@ -413,7 +414,7 @@ impl<K: Key> Machine<K> {
             match self.slot(id).state {
                 State::Running | State::RunningDirty => {
                     let control = self.record(id).run.as_ref().map(|(_, control)| control.clone());
-                    fx.rare().stop.extend(control);
+                    fx.rare_mut().stop.extend(control);
                 }
                 _ => {
                     self.leave_list(id);
