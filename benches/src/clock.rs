@@ -142,7 +142,7 @@ pub(crate) struct Spin {
 /// Turns per calibration: about a millisecond on the machines of this decade.
 const CALIBRATION_TURNS: u64 = 1_000_000;
 /// Calibrations, of which the quickest counts: the others were disturbed.
-const CALIBRATIONS: u32 = 9;
+const CALIBRATIONS: u32 = 31;
 
 impl Spin {
     /// A spin of about `length` on this machine at its present speed.

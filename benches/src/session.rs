@@ -5,7 +5,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "the engine under test is a task of a runtime made here")]
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, anyhow};
 use serde::{Deserialize, Serialize};
@@ -48,6 +48,15 @@ impl Threads {
     }
 }
 
+impl fmt::Display for Threads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Threads::One => f.write_str("1 thread"),
+            Threads::Many(count) => write!(f, "{count} threads"),
+        }
+    }
+}
+
 /// How long a runtime may take to drop its tasks. They hold nothing that outlives the measurement.
 const SHUTDOWN: Duration = Duration::from_secs(10);
 
@@ -81,7 +90,7 @@ pub(crate) fn observe<W: Work, T, F: Future<Output = Result<T>>>(
     engine: Engine,
     setup: Setup,
     work: Arc<W>,
-    driver: impl FnOnce(std::pin::Pin<Box<dyn Future<Output = String> + Send>>) -> F,
+    driver: impl FnOnce(Pin<Box<dyn Future<Output = String> + Send>>) -> F,
 ) -> Result<T> {
     let runtime = threads.runtime()?;
     let result = runtime.block_on(async {

@@ -51,7 +51,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
             (0..u64::from(count)).map(|id| id.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
         let texts: Vec<Arc<str>> =
             (0..count).map(|id| format!("ns-{:02}/object-{id:07}", id % 100).into()).collect();
-        let hashed: Vec<StoredHash> = texts.iter().map(|text| StoredHash::new(text)).collect();
+        let hashed: Vec<StoredHash> = texts.iter().map(StoredHash::new).collect();
         let rows = [
             ("u64, foldhash", measure(&numbers, foldhash::fast::RandomState::default())?),
             ("(namespace, name) of Arc<str>, foldhash", pair_keys(count)?),

@@ -100,12 +100,13 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
     let repetitions = plan.repetitions(1, 5);
     let levels = plan.sizes(&[1000], &[1000, 10_000]);
     for count in plan.threads(&[1]) {
+        let threads = Threads::from_count(count);
         let mut cpu_at = Vec::new();
         // The level "none" is always measured: the others are judged by it.
         for stuck in std::iter::once(0).chain(levels.iter().copied()) {
-            let what = format!("{stuck} in flight, {count} threads");
+            let what = format!("{stuck} in flight, {threads}");
             let results = plan.interleaved("inflight", &what, repetitions, |engine| {
-                measure(engine, stuck, events, Threads::from_count(count))
+                measure(engine, stuck, events, threads)
             })?;
             let cpu = |spent: &Spent| micros_each(spent.cpu, u64::from(events));
             for (engine, _) in results.iter() {
@@ -121,7 +122,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
             cpu_at.push((stuck, results.median(plan.subject, cpu)));
         }
         if let (Some((_, none)), Some((stuck, many))) = (cpu_at.first(), cpu_at.last()) {
-            let what = format!("CPU per event with {stuck} in flight over none, {count} threads");
+            let what = format!("CPU per event with {stuck} in flight over none, {threads}");
             report.bar(Bar::new("P5", what, ratio(*many, *none), Limit::at_most(1.2, 1.05), "times"));
         }
     }

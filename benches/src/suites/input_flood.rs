@@ -121,10 +121,10 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
     let repetitions = plan.repetitions(1, 3);
     for flood in plan.sizes(&[100_000], &[1_000_000]) {
         for count in plan.threads(&[1, 2]) {
-            let what = format!("{flood} changes, {count} threads");
-            let results = plan.interleaved("input-flood", &what, repetitions, |engine| {
-                measure(engine, flood, Threads::from_count(count))
-            })?;
+            let threads = Threads::from_count(count);
+            let what = format!("{flood} changes, {threads}");
+            let results = plan
+                .interleaved("input-flood", &what, repetitions, |engine| measure(engine, flood, threads))?;
             for (engine, samples) in results.iter() {
                 let most = |figure: fn(&Sample) -> u64| samples.iter().map(figure).max();
                 report.row([

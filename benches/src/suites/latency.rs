@@ -9,10 +9,11 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    thread::{self, JoinHandle},
     time::Duration,
 };
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 use tokio::sync::mpsc;
 
 use super::{Plan, feed, plan::PATIENCE, rounds::Rounds};
@@ -98,10 +99,16 @@ fn measure(engine: Engine, events: u32, threads: Threads, source: Source) -> Res
         tally.first_goal(PATIENCE).await?;
         clock::settle(PATIENCE).await?;
         match source {
-            Source::Task => feed_from_task(&work, events, sender).await?,
-            Source::Thread => feed_from_thread(&work, events, sender),
+            Source::Task => {
+                feed_from_task(&work, events, sender).await?;
+                tally.last_goal(PATIENCE).await
+            }
+            Source::Thread => {
+                let feeder = feed_from_thread(&work, events, sender);
+                tally.last_goal(PATIENCE).await?;
+                feeder.join().map_err(|_| anyhow!("the thread that hands events in panicked"))
+            }
         }
-        tally.last_goal(PATIENCE).await
     })?;
     let latencies = work.latencies();
     ensure!(latencies.len() == events as usize, "only {} of {events} events ran", latencies.len());
@@ -115,14 +122,13 @@ async fn feed_from_task(work: &Timed, events: u32, sender: mpsc::Sender<Change>)
         work.hand_in(id);
         sender.send(Change::spec(id)).await?;
     }
-    // The stream must not end while runs are measured.
-    std::mem::forget(sender);
     Ok(())
 }
 
-fn feed_from_thread(work: &Arc<Timed>, events: u32, sender: mpsc::Sender<Change>) {
+/// Ends by itself: when all events are handed in, or when the engine's side of the feed is gone.
+fn feed_from_thread(work: &Arc<Timed>, events: u32, sender: mpsc::Sender<Change>) -> JoinHandle<()> {
     let work = work.clone();
-    std::thread::spawn(move || {
+    thread::spawn(move || {
         for id in 0..events {
             clock::pause_thread(PACE);
             work.hand_in(id);
@@ -131,7 +137,7 @@ fn feed_from_thread(work: &Arc<Timed>, events: u32, sender: mpsc::Sender<Change>
                 return;
             }
         }
-    });
+    })
 }
 
 pub(crate) fn run(plan: &Plan) -> Result<Report> {
@@ -151,10 +157,11 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
     let events = plan.effort.pick(500, 3000);
     let repetitions = plan.repetitions(1, 3);
     for count in plan.threads(&[1, 2]) {
+        let threads = Threads::from_count(count);
         for source in [Source::Task, Source::Thread] {
-            let what = format!("{count} threads, events from {}", source.name());
+            let what = format!("{threads}, events from {}", source.name());
             let results = plan.interleaved("latency", &what, repetitions, |engine| {
-                measure(engine, events, Threads::from_count(count), source)
+                measure(engine, events, threads, source)
             })?;
             let at =
                 |percent| move |sample: &Vec<f64>| samples::percentile(sample, percent).unwrap_or(f64::NAN);

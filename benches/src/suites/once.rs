@@ -89,7 +89,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
     for objects in plan.sizes(&[10_000], &[10_000, 100_000, 1_000_000]) {
         for count in plan.threads(&[1, 2]) {
             let threads = Threads::from_count(count);
-            let what = format!("{objects} objects, {count} threads");
+            let what = format!("{objects} objects, {threads}");
             let results = plan.interleaved("once", &what, repetitions, |engine| {
                 let answer: Answer =
                     process::child(Program::Plain, &super::Task::Once(Task { engine, objects, threads }))?;
@@ -139,13 +139,13 @@ fn bars(report: &mut Report, plan: &Plan, objects: u32, threads: Threads, result
     let (what, measured, limit) = match threads {
         // One thread: CPU time, which the neighbours on the machine do not change.
         Threads::One => (
-            format!("{objects} objects once, 1 thread: CPU of kube-runtime over ours"),
+            format!("{objects} objects once, {threads}: CPU of kube-runtime over ours"),
             results.advantage(plan, |answer| answer.cold.cpu.as_secs_f64()),
             Limit::at_least(4.0, 8.0),
         ),
         // More threads: wall time, since they are there to save it.
-        Threads::Many(count) => (
-            format!("{objects} objects once, {count} threads: wall time of kube-runtime over ours"),
+        Threads::Many(_) => (
+            format!("{objects} objects once, {threads}: wall time of kube-runtime over ours"),
             results.advantage(plan, |answer| answer.cold.wall.as_secs_f64()),
             Limit::at_least(3.0, 6.0),
         ),

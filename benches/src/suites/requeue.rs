@@ -64,9 +64,10 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
     let ideal = INTERVAL.as_secs_f64() * f64::from(rounds - 1);
     for keys in plan.sizes(&[10_000], &[100_000]) {
         for count in plan.threads(&[1, 2]) {
-            let what = format!("{keys} keys, {count} threads");
+            let threads = Threads::from_count(count);
+            let what = format!("{keys} keys, {threads}");
             let results = plan.interleaved("requeue", &what, repetitions, |engine| {
-                measure(engine, keys, rounds, Threads::from_count(count))
+                measure(engine, keys, rounds, threads)
             })?;
             for (engine, samples) in results.iter() {
                 let wall = results.median(Some(engine), |sample| sample.wall.as_secs_f64());

@@ -37,6 +37,9 @@ struct Sample {
     beside: Rates,
 }
 
+/// Picks one of the two halves of a sample.
+type Phase = fn(&Sample) -> Rates;
+
 fn measure(engine: Engine, objects: u32, length: Duration) -> Result<Sample> {
     let (mut writer, reader) = engine.cache(objects);
     let alone = write(&mut *writer, objects, length);
@@ -111,8 +114,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
             measure(engine, objects, length)
         })?;
         for (engine, _) in results.iter() {
-            let phases: [(usize, fn(&Sample) -> Rates); 2] =
-                [(0, |sample| sample.alone), (READERS, |sample| sample.beside)];
+            let phases: [(usize, Phase); 2] = [(0, |sample| sample.alone), (READERS, |sample| sample.beside)];
             for (readers, phase) in phases {
                 let median =
                     |figure: fn(Rates) -> f64| results.median(Some(engine), |sample| figure(phase(sample)));
