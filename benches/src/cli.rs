@@ -131,21 +131,18 @@ enum Gate {
 /// to judge must not look like one that everything passed.
 fn failures(report: &Report) -> Vec<String> {
     let line = |bar: &Bar, measured: String| {
-        format!(
-            "{} {}: {}: {measured}, gate {} {} {}",
-            report.suite(),
-            bar.code,
-            bar.what,
-            bar.limit.sign(),
-            bar.limit.gate(),
-            bar.unit
-        )
+        let (sign, gate, unit) = (bar.limit.sign(), bar.limit.gate(), bar.unit);
+        let line =
+            format!("{} {}: {}: {measured}, gate {sign} {gate} {unit}", report.suite(), bar.code, bar.what);
+        line.trim_end().to_owned()
     };
     report
         .bars()
         .iter()
         .filter_map(|bar| match (bar.verdict(), bar.measured) {
-            (Verdict::Missed, Some(measured)) => Some(line(bar, format!("{measured:.3} {}", bar.unit))),
+            (Verdict::Missed, Some(measured)) => {
+                Some(line(bar, format!("{measured:.3} {}", bar.unit).trim_end().to_owned()))
+            }
             (Verdict::Missed | Verdict::NotMeasured, _) => Some(line(bar, "not measured".to_owned())),
             (Verdict::Aim | Verdict::Gate, _) => None,
         })
@@ -194,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subject_outside_the_run_is_refused() {
+    fn the_command_line_becomes_a_plan_and_nonsense_is_refused() {
         let all = Engine::value_variants();
         let arguments = Arguments::try_parse_from(["benches", "floor", "--quick"]).unwrap();
         let plan = plan(arguments).unwrap();

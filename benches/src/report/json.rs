@@ -1,21 +1,18 @@
-//! The report as JSON: the same rows, each an object keyed by column title.
+//! The report as JSON: the same rows, each an object keyed by column title; the columns keep their order and
+//! units in a list of their own.
 
 use std::{fs, path::Path};
 
 use anyhow::{Context, Result};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{Cell, Report};
 
 impl Report {
     /// The whole report as one JSON value.
     pub(crate) fn json(&self) -> Value {
-        let units: Map<String, Value> = self
-            .columns
-            .iter()
-            .filter(|column| !column.unit.is_empty())
-            .map(|column| (column.title.to_owned(), column.unit.into()))
-            .collect();
+        let columns: Vec<Value> =
+            self.columns.iter().map(|column| json!({ "title": column.title, "unit": column.unit })).collect();
         let rows: Vec<Value> = self
             .rows
             .iter()
@@ -40,7 +37,7 @@ impl Report {
             .collect();
         json!({
             "suite": self.suite, "title": self.title, "machine": self.machine,
-            "units": units, "rows": rows, "bars": bars, "notes": self.notes,
+            "columns": columns, "rows": rows, "bars": bars, "notes": self.notes,
         })
     }
 
@@ -72,11 +69,11 @@ mod tests {
     use super::super::tests::sample;
 
     #[test]
-    fn rows_are_objects_by_title_with_units_apart() {
+    fn rows_are_objects_by_title_and_columns_keep_their_order() {
         let json = sample().json();
         assert_eq!(json["rows"][0]["wall"], 1.5);
         assert_eq!(json["rows"][1]["wall"], serde_json::Value::Null);
-        assert_eq!(json["units"]["wall"], "µs/run");
+        assert_eq!(json["columns"][2], serde_json::json!({ "title": "wall", "unit": "µs/run" }));
         assert_eq!(json["bars"][0]["reached"], "gate");
     }
 }
