@@ -45,5 +45,6 @@ mod tests {
         assert_eq!(percentile(&hundred, 99), Some(99.0));
         assert_eq!(percentile(&hundred, 100), Some(100.0));
         assert_eq!(percentile(&[3.0], 1), Some(3.0));
+        assert_eq!(percentile(&[1.0, 2.0, 3.0], 50), Some(2.0), "half of three is more than one");
     }
 }
