@@ -109,8 +109,9 @@ pub(crate) fn ticks(period: Duration) -> tokio::time::Interval {
 const SETTLE_LOOK: Duration = Duration::from_millis(50);
 /// CPU time in one look below which the process counts as idle: timers may still tick.
 const SETTLE_IDLE: Duration = Duration::from_millis(2);
-/// Idle looks in a row after which the process counts as settled.
-const SETTLE_LOOKS: u32 = 3;
+/// Idle looks in a row after which the process counts as settled: several, because on a crowded machine a busy
+/// process may get no CPU for the length of one.
+const SETTLE_LOOKS: u32 = 5;
 
 /// Waits until the process hardly uses CPU: whatever was handed to an engine has then been taken in.
 ///
