@@ -469,15 +469,18 @@ fn cancelled() -> super::Ended {
 impl<K: Key> WorkerSeat<K> {
     /// Ends the last run and takes the next key; parks until there is one. None once the queue is closed.
     ///
-    /// `make` builds the run of the key that is taken.
-    pub(crate) async fn next(
+    /// `prepare` is asked outside the lock each time the worker looks for work, so that what it reads is of the
+    /// moment of the start, however long the worker was parked; `make` builds the run of the key that is taken.
+    pub(crate) async fn next<P>(
         &self,
         mut done: Option<Job<K>>,
-        mut make: impl FnMut(u32, Causes) -> RunControl,
+        prepare: impl Fn() -> P,
+        mut make: impl FnMut(P, u32, Causes) -> RunControl,
     ) -> Option<(Job<K>, RunControl, Called)> {
         let queue = &self.queue;
         std::future::poll_fn(|cx| {
             let now = queue.inner.env.now();
+            let prepared = prepare();
             let mut fx = Effects::default();
             let mut reached = Reached::default();
             let (mut spent, mut finished) = (None, None);
@@ -492,7 +495,8 @@ impl<K: Key> WorkerSeat<K> {
                     let random = core.random.next_u64();
                     core.machine.finish(taken.id, finished, now, random, &mut fx);
                 }
-                let taken = core.machine.take(now, &mut make, &mut fx);
+                let make = |attempt, causes| make(prepared, attempt, causes);
+                let taken = core.machine.take(now, make, &mut fx);
                 reached = core.reached();
                 taken
             });

@@ -73,8 +73,9 @@ pub(crate) async fn work<T: Reconciler>(worker: Worker<T>) {
     let mut in_a_row = 0;
     loop {
         let limit = worker.settings.run_limit.and_then(|limit| jiff::SignedDuration::try_from(limit).ok());
-        let deadline = limit.and_then(|limit| wall().checked_add(limit).ok());
-        let make = |attempt: u32, causes: Causes| -> RunControl {
+        // Asked when a key is there: a deadline read before the worker parks would have passed by then.
+        let deadline = || limit.and_then(|limit| wall().checked_add(limit).ok());
+        let make = |deadline, attempt: u32, causes: Causes| -> RunControl {
             // The last run and its scope are used again if nobody kept the run: two allocations less. Whoever
             // did keep it goes on under the old scope, which nobody reads any more.
             let reusable = spent.take().filter(|run| run.is_unique() && Arc::strong_count(&scope) == 2);
@@ -90,7 +91,7 @@ pub(crate) async fn work<T: Reconciler>(worker: Worker<T>) {
             };
             control
         };
-        let Some((mut job, control, called)) = seat.next(done.take(), make).await else { return };
+        let Some((mut job, control, called)) = seat.next(done.take(), deadline, make).await else { return };
         in_a_row += 1;
         if called == Called::Yes || in_a_row >= RUNS_PER_TURN {
             in_a_row = 0;
