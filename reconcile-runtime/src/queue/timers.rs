@@ -204,7 +204,7 @@ mod tests {
         timers.insert(&mut places, 0, Time::after_start(Duration::from_secs(10)));
         timers.insert(&mut places, 1, Time::after_start(Duration::from_millis(600)));
         assert!(timers.wake_at(&places) <= Some(Time::after_start(Duration::from_millis(600))));
-        assert_eq!(fired(&mut timers, &mut places, Time::after_start(Duration::from_millis(599))), []);
+        assert_eq!(fired(&mut timers, &mut places, Time::after_start(Duration::from_millis(599))), [0; 0]);
         assert_eq!(fired(&mut timers, &mut places, Time::after_start(Duration::from_millis(600))), [1]);
         assert_eq!(fired(&mut timers, &mut places, Time::after_start(Duration::from_secs(10))), [0]);
         assert_eq!(timers.wake_at(&places), None);
@@ -218,7 +218,7 @@ mod tests {
         timers.insert(&mut places, 0, Time::MAX);
         timers.insert(&mut places, 1, Time::after_start(years * 40));
         for year in 1..40 {
-            assert_eq!(fired(&mut timers, &mut places, Time::after_start(years * year)), []);
+            assert_eq!(fired(&mut timers, &mut places, Time::after_start(years * year)), [0; 0]);
         }
         assert_eq!(fired(&mut timers, &mut places, Time::after_start(years * 40)), [1]);
         assert_eq!(fired(&mut timers, &mut places, Time::MAX), [0]);
