@@ -145,7 +145,7 @@ async fn follow(handle: &Handle<PathBuf>, until_equal: Option<[PathBuf; 2]>) -> 
         }
         match failing.len() {
             0 if once && depth.scheduled == 0 => return Ok(()),
-            count if once && count > 0 => bail!("{count} paths could not be made equal"),
+            count if once && count > 0 => bail!("not equal: {count} of the paths could not be copied"),
             _ => told = failing,
         }
     }
