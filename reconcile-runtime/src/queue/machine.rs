@@ -28,6 +28,10 @@ use crate::{api::scope::OwnWrite, environment::Time};
 /// key allocates none.
 const SPARE_RECORDS: usize = 64;
 
+/// A queue that runs empty gives its memory back if it had room for more keys than this: below it, there is
+/// less to give back than the ring of last outcomes holds.
+const KEPT_SLOTS: usize = super::history::REMEMBERED;
+
 /// A key that was handed to a worker.
 #[derive(Debug)]
 pub(crate) struct Taken<K> {
@@ -144,7 +148,8 @@ impl<K: Key> Machine<K> {
             State::Running | State::RunningDirty => {
                 let record = self.record(id);
                 if signal.kind.is_input() {
-                    fx.rare().supersede = record.run.as_ref().map(|(_, control)| (control.clone(), signal.step));
+                    fx.rare_mut().supersede =
+                        record.run.as_ref().map(|(_, control)| (control.clone(), signal.step));
                 }
                 record.paused &= signal.kind != SignalKind::Deletion;
                 record.pending.add(signal);
@@ -171,12 +176,10 @@ impl<K: Key> Machine<K> {
                     self.set_lane(id, signal.lane);
                     self.enter_lane(id);
                 }
-                let now = self.now;
-                let record = self.record(id);
-                if record.tally.failures > 0 && signal.kind.is_input() {
-                    record.tally.input(now, Time::MAX);
+                if signal.kind.is_input() {
+                    self.renew(id);
                 }
-                record.causes.add(signal.cause);
+                self.record(id).causes.add(signal.cause);
             }
             State::Delayed(delay) => self.signal_delayed(id, delay, signal),
             State::Parked(Park::Waiting) => {
@@ -208,12 +211,16 @@ impl<K: Key> Machine<K> {
             // The wait was an upper bound: any signal comes first.
             Delay::Poll | Delay::Deadline | Delay::Recheck | Delay::Spin => self.make_ready(id),
             // It runs as soon as it may.
+            Delay::Interval if input => self.renew(id),
             Delay::Interval => {}
             Delay::Permanent if input => self.make_ready(id),
             Delay::Permanent => {}
             Delay::Backoff | Delay::RetryAfter | Delay::Conflict => match self.config.during_backoff {
                 BackoffSignals::Never => {}
                 BackoffSignals::Always if delay != Delay::RetryAfter && (input || observed) => {
+                    if input {
+                        self.renew(id);
+                    }
                     self.make_ready(id);
                 }
                 _ if input => {
@@ -232,6 +239,15 @@ impl<K: Key> Machine<K> {
                 }
                 _ => {}
             },
+        }
+    }
+
+    /// A new input came for a key that is due already: it did not fail yet, so what failing counted is cleared.
+    fn renew(&mut self, id: Id) {
+        let (now, policy) = (self.now, self.config.during_backoff);
+        let tally = &mut self.record(id).tally;
+        if tally.failures > 0 && policy != BackoffSignals::Never {
+            tally.input(now, Time::MAX);
         }
     }
 
@@ -413,7 +429,7 @@ impl<K: Key> Machine<K> {
             match self.slot(id).state {
                 State::Running | State::RunningDirty => {
                     let control = self.record(id).run.as_ref().map(|(_, control)| control.clone());
-                    fx.rare().stop.extend(control);
+                    fx.rare_mut().stop.extend(control);
                 }
                 _ => {
                     self.leave_list(id);
@@ -460,7 +476,8 @@ impl<K: Key> Machine<K> {
             self.lanes.push(&mut self.places, lane, id);
             self.set_state(id, State::Ready);
         }
-        self.fired = fired;
+        // The list of what fired at once is memory of a full queue, too.
+        self.fired = if self.slots.is_empty() { Vec::new() } else { fired };
     }
 
     /// When the driver has to call [`advance`](Self::advance) next; from now on only sooner timers are news.
@@ -636,6 +653,20 @@ impl<K: Key> Machine<K> {
             }
             _ => fx.drop_key(slot.key),
         }
+        if self.free.len() == self.slots.len() && self.slots.len() > KEPT_SLOTS {
+            self.give_back();
+        }
+    }
+
+    /// Gives the memory of the slots back; none is live. It costs the keys that were here nothing noticeable,
+    /// since each of them was moved several times.
+    fn give_back(&mut self) {
+        self.slots = Vec::new();
+        self.free = Vec::new();
+        self.fired = Vec::new();
+        self.table = HashTable::new();
+        self.places.give_back();
+        self.timers.give_back();
     }
 
     /// Gives the record back if nothing would be lost with it.
@@ -719,3 +750,6 @@ fn judge(record: &Record, own: &[OwnWrite]) -> Arrived {
     arrived.own_status_only &= arrived.own;
     arrived
 }
+
+#[cfg(test)]
+mod check;
