@@ -135,12 +135,6 @@ impl<R: Resource> Kind<R> {
     async fn catch_up(&self, revision: Revision) {
         let asked = self.cache.listings_asked();
         let signals = self.cache.signals();
-        if revision < signals.now().floor {
-            // The store is behind what it has shown: it went back in time.
-            let listing = self.cache.want_listing();
-            signals.until(|now| now.synced && now.listed >= listing).await;
-            return;
-        }
         let reached = |now: &super::Progress| now.synced && (now.floor >= revision || now.listed > asked);
         let environment = self.environment();
         let deadline = environment.now().saturating_add(self.settings.store_limit);
@@ -242,7 +236,14 @@ impl<R: Resource> AnyKind for Kind<R> {
 
     fn barrier(self: Arc<Self>) -> BoxFuture<'static, Result<(), StoreError>> {
         Box::pin(async move {
+            let newest = self.cache.newest();
             let revision = self.backend.revision().await?;
+            if revision < newest {
+                // The store no longer knows of a change that it has shown: it went back in time.
+                let listing = self.cache.want_listing();
+                self.cache.signals().until(|now| now.listed >= listing).await;
+                return Ok(());
+            }
             Kind::catch_up(&self, revision).await;
             Ok(())
         })

@@ -120,6 +120,8 @@ struct State<R: Resource> {
     floor: Revision,
     /// The highest revision known in this epoch: a listing that is behind it is of another history.
     highest: Revision,
+    /// The highest revision of a change of this kind known in this epoch; `highest` may be another kind's.
+    newest: Revision,
     /// The number of the last listing that was asked for.
     listings: u64,
     /// The number of the last listing that has ended.
@@ -194,6 +196,7 @@ impl<R: Resource> Cache<R> {
                 epoch: 0,
                 floor: Revision(0),
                 highest: Revision(0),
+                newest: Revision(0),
                 listings: 0,
                 listed: 0,
                 fresh: false,
@@ -242,6 +245,11 @@ impl<R: Resource> Cache<R> {
 
     pub(crate) fn is_synced(&self) -> bool {
         self.signals.now().synced
+    }
+
+    /// The highest revision of a change of this kind that is known.
+    pub(crate) fn newest(&self) -> Revision {
+        self.lock().newest
     }
 
     fn signals(&self) -> &Signals {
@@ -489,24 +497,36 @@ impl<R: Resource> State<R> {
 
     /// Keeps the books on what comes in.
     fn note(&mut self, key: &ObjectKey, incoming: &Incoming<R>) {
-        let revision = match incoming {
-            Incoming::Listed { .. } | Incoming::ListedUnreadable { .. } => {
-                self.seen.insert(key.clone());
-                return;
-            }
-            Incoming::Answer(object) => object.meta().revision,
-            Incoming::Removed { revision, .. } => *revision,
-            Incoming::Absent { .. } => Revision(0),
-            Incoming::Missing { .. }
-            | Incoming::Applied(_)
-            | Incoming::Unreadable(_)
-            | Incoming::Deleted { .. } => return,
+        let (revision, from) = match incoming {
+            Incoming::Listed { object, .. } => (object.meta().revision, From::Listing),
+            Incoming::ListedUnreadable { item, .. } => (item.revision, From::Listing),
+            Incoming::Missing { .. } => return,
+            Incoming::Applied(object) => (object.meta().revision, From::Watch),
+            Incoming::Unreadable(item) => (item.revision, From::Watch),
+            Incoming::Deleted { revision, .. } => (*revision, From::Watch),
+            Incoming::Answer(object) => (object.meta().revision, From::Answer),
+            Incoming::Removed { revision, .. } => (*revision, From::Answer),
+            Incoming::Absent { .. } => (Revision(0), From::Answer),
         };
+        self.newest = self.newest.max(revision);
         self.highest = self.highest.max(revision);
-        if self.fresh {
-            self.answered.insert(key.clone());
+        match from {
+            From::Listing => {
+                self.seen.insert(key.clone());
+            }
+            From::Answer if self.fresh => {
+                self.answered.insert(key.clone());
+            }
+            From::Answer | From::Watch => {}
         }
     }
+}
+
+/// Where a state comes from.
+enum From {
+    Listing,
+    Watch,
+    Answer,
 }
 
 /// What a hold of the lock displaced or broke, to be dropped and reported after it (invariant 2).

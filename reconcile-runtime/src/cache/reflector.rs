@@ -58,7 +58,8 @@ struct Reflector<R: Resource> {
     failures: u32,
     /// Whether the next listing may be of another history.
     trust: Trust,
-    /// Whether the last listing has not been followed by a batch yet: an `Expired` now would go in circles.
+    /// Whether the last listing was followed by nothing yet, neither a batch nor a stream that lasted: to list
+    /// at once after an `Expired` would go in circles.
     listed_in_vain: bool,
 }
 
@@ -91,6 +92,7 @@ impl<R: Resource> Reflector<R> {
             cache.reflection().restarts(RestartCause::Rewound, None);
             tracing::warn!(kind = R::KIND, at = %page.cursor, "the store went back in time: listing again");
             asked = cache.ask_listing(Epoch::Fresh);
+            self.trust = Trust::Unknown;
             page = self.page(ListQuery::all()).await?;
         }
         let cursor = page.cursor.clone();
@@ -136,8 +138,14 @@ impl<R: Resource> Reflector<R> {
             let batch = match self.next(&mut stream, heard, &mut in_a_row).await {
                 Ok(batch) => batch,
                 Err(end) => {
-                    if self.now().since(opened) >= self.kind.settings().backoff.cap() {
-                        self.failures = 0; // it was a healthy stream, if a quiet one
+                    // A quiet stream is a healthy one, too, if it lasts.
+                    let lasted = self.now().since(opened);
+                    let backoff = self.kind.settings().backoff;
+                    if lasted >= backoff.cap() {
+                        self.failures = 0;
+                    }
+                    if lasted >= backoff.base() {
+                        self.listed_in_vain = false;
                     }
                     return end;
                 }

@@ -78,6 +78,7 @@ impl<R: Resource> Cache<R> {
                 state.fresh = true;
                 state.floor = Revision(0);
                 state.highest = Revision(0);
+                state.newest = Revision(0);
                 state.tombstones.forget();
                 state.answered.clear();
             }

@@ -197,6 +197,8 @@ fn is_newer<R: Resource>(
 
 enum Judged {
     Newer,
+    /// The same incarnation and revision, in whatever epoch: the same object, unless a comparison of their
+    /// contents says otherwise.
     Known,
     Older,
 }
@@ -208,6 +210,14 @@ fn judge_listed<R: Resource>(
     revision: Revision,
     listing: Listing,
 ) -> Judged {
+    let same = match (held.object, held.flag) {
+        (Some(object), None) => object.meta().revision == revision && uid == Some(&object.meta().uid),
+        // What is flagged is no match: it can be read now, or is flagged anew.
+        _ => false,
+    };
+    if same {
+        return Judged::Known;
+    }
     if held.stale {
         return Judged::Newer;
     }
@@ -224,12 +234,7 @@ fn judge_listed<R: Resource>(
     {
         return Judged::Older;
     }
-    let same = match (held.object, held.flag) {
-        (_, Some(flag)) => flag.revision == revision && uid.is_none_or(|uid| uid_of(flag) == Some(uid)),
-        (Some(object), None) => object.meta().revision == revision && uid == Some(&object.meta().uid),
-        (None, None) => false,
-    };
-    if same && held.flag.is_none() { Judged::Known } else { Judged::Newer }
+    Judged::Newer
 }
 
 /// A new version is held from now on (rule 5).

@@ -137,10 +137,6 @@ impl SourceStats {
         &self.name
     }
 
-    pub(crate) fn shared_name(&self) -> &Arc<str> {
-        &self.name
-    }
-
     pub(super) fn panicked(&self, what: &str, message: &str) {
         let text = format!("{what}: {message}");
         let mut counts = self.status.lock().unwrap_or_else(PoisonError::into_inner);

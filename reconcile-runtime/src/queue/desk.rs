@@ -194,8 +194,22 @@ impl<M: Work> Desk<M> {
         wake.now();
     }
 
-    /// Looks for work: `take` gets the work, ends the worker's last run and takes the next. Parks if there is none.
-    pub(crate) fn look<T>(
+    /// Looks for work: `take` gets the work, ends the worker's last run and takes the next. The worker stays
+    /// awake if there is none; it has to look again to park.
+    pub(crate) fn look<T>(&self, seat: Seat, take: impl FnOnce(&mut M) -> Option<T>) -> Option<(T, Called)> {
+        let mut state = self.lock();
+        let parked = state.arrive(seat);
+        let job = take(&mut state.work);
+        let wake = state.wake();
+        drop(state);
+        drop(parked);
+        let called = wake.now();
+        job.map(|job| (job, called))
+    }
+
+    /// Looks for work, and parks if there is none. Needs the waker in hand, which costs a clone; a worker with
+    /// a run behind it tries [`look`](Self::look) first.
+    pub(crate) fn look_or_park<T>(
         &self,
         seat: Seat,
         waker: &Waker,
@@ -210,8 +224,7 @@ impl<M: Work> Desk<M> {
         if self.flaw == Flaw::MarkStays {
             state.called = marked;
         }
-        let job = take(&mut state.work);
-        let found = match job {
+        let found = match take(&mut state.work) {
             Some(job) => Found::Job(job, Called::No),
             None if state.work.is_closed() => Found::Closed,
             None => {

@@ -148,7 +148,7 @@ impl<K: Key> Machine<K> {
             State::Running | State::RunningDirty => {
                 let record = self.record(id);
                 if signal.kind.is_input() {
-                    fx.supersede = record.run.as_ref().map(|(_, control)| (control.clone(), signal.step));
+                    fx.rare().supersede = record.run.as_ref().map(|(_, control)| (control.clone(), signal.step));
                 }
                 record.paused &= signal.kind != SignalKind::Deletion;
                 record.pending.add(signal);
@@ -252,11 +252,11 @@ impl<K: Key> Machine<K> {
 
     // === runs
 
-    /// Hands the next due key to a worker; `make` builds the run from the attempt and its causes.
+    /// Hands the next due key to a worker; `make` builds the run from the attempt, its causes and the time.
     pub(crate) fn take(
         &mut self,
         now: Time,
-        make: impl FnOnce(u32, Causes) -> RunControl,
+        make: impl FnOnce(u32, Causes, Time) -> RunControl,
         fx: &mut Effects<K>,
     ) -> Option<(Taken<K>, RunControl)> {
         self.advance(now, fx);
@@ -274,7 +274,7 @@ impl<K: Key> Machine<K> {
         let attempt = record.tally.failures.saturating_add(1);
         let conflicts = record.tally.conflicts;
         let causes = std::mem::take(&mut record.causes);
-        let control = make(attempt, causes);
+        let control = make(attempt, causes, now);
         record.run = Some((run, control.clone()));
         record.last_start = keep_start.then_some(now);
         record.reason = None;
@@ -310,8 +310,7 @@ impl<K: Key> Machine<K> {
         let mut causes = std::mem::take(&mut record.pending.causes);
         let pending_lane = record.pending.lane;
         record.pending.clear();
-        fx.carries.extend(record.carry.take());
-        record.carry = carry;
+        fx.drop_carry(std::mem::replace(&mut record.carry, carry));
         let old_error = std::mem::replace(&mut record.error, ended.error().cloned());
         fx.drop_error(old_error);
         let on = Circumstances {
@@ -392,7 +391,7 @@ impl<K: Key> Machine<K> {
         let record = self.record(id);
         record.paused = true;
         let waiters = std::mem::take(&mut record.waiters);
-        fx.answers.extend(waiters.into_iter().map(|waiter| (waiter.ticket, Answer::Paused)));
+        waiters.into_iter().for_each(|waiter| fx.answer(waiter.ticket, Answer::Paused));
     }
 
     /// Ends the pause of a key; the caller signals it afterwards.
@@ -428,7 +427,8 @@ impl<K: Key> Machine<K> {
         for id in self.ids() {
             match self.slot(id).state {
                 State::Running | State::RunningDirty => {
-                    fx.stop.extend(self.record(id).run.as_ref().map(|(_, control)| control.clone()));
+                    let control = self.record(id).run.as_ref().map(|(_, control)| control.clone());
+                    fx.rare().stop.extend(control);
                 }
                 _ => {
                     self.leave_list(id);
@@ -436,14 +436,14 @@ impl<K: Key> Machine<K> {
                 }
             }
         }
-        fx.keys.extend(self.history.clear());
+        self.history.clear().for_each(|key| fx.drop_key(key));
     }
 
     fn answer_all(&mut self, answer: &Answer, fx: &mut Effects<K>) {
         for id in self.ids() {
             let Some(record) = self.slot_mut(id).record.as_mut() else { continue };
             let waiters = std::mem::take(&mut record.waiters);
-            fx.answers.extend(waiters.into_iter().map(|waiter| (waiter.ticket, answer.clone())));
+            waiters.into_iter().for_each(|waiter| fx.answer(waiter.ticket, answer.clone()));
         }
     }
 
@@ -638,10 +638,10 @@ impl<K: Key> Machine<K> {
         self.free.push(id);
         if let Some(mut record) = slot.record.take() {
             fx.drop_error(record.error.take());
-            fx.carries.extend(record.carry.take());
+            fx.drop_carry(record.carry.take());
             let waiters = std::mem::take(&mut record.waiters);
             let answer = if self.closed { Answer::Stopped } else { Answer::Converged };
-            fx.answers.extend(waiters.into_iter().map(|waiter| (waiter.ticket, answer.clone())));
+            waiters.into_iter().for_each(|waiter| fx.answer(waiter.ticket, answer.clone()));
             self.recycle(record);
         }
         match slot.last {
@@ -678,9 +678,7 @@ impl<K: Key> Machine<K> {
 
     fn recycle(&mut self, mut record: Box<Record>) {
         if self.spare.len() < SPARE_RECORDS {
-            let pending = std::mem::take(&mut record.pending);
-            *record = Record { pending, ..Record::default() };
-            record.pending.clear();
+            record.reset();
             self.spare.push(record);
         }
     }

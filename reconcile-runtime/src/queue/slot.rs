@@ -68,7 +68,8 @@ pub(super) struct LastRun {
 
 impl LastRun {
     pub(super) fn new(started: Time, ended: Time, outcome: OutcomeKind) -> Self {
-        let took_micros = u32::try_from(ended.since(started).as_micros()).unwrap_or(u32::MAX);
+        let micros = ended.as_nanos().saturating_sub(started.as_nanos()) / 1_000;
+        let took_micros = u32::try_from(micros).unwrap_or(u32::MAX);
         LastRun { ended, took_micros, outcome }
     }
 
@@ -113,6 +114,25 @@ impl Record {
             && !self.paused
             && self.run.is_none()
             && self.waiters.is_empty()
+    }
+}
+
+impl Record {
+    /// Makes a record new for another key, keeping its allocations. Field by field, since nearly all of them
+    /// are as new already; whatever may hold user data was taken out by the caller.
+    pub(super) fn reset(&mut self) {
+        if !self.causes.is_empty() {
+            self.causes = Causes::default();
+        }
+        self.tally = Tally::default();
+        self.reason = None;
+        self.error = None;
+        self.carry = None;
+        self.last_start = None;
+        self.paused = false;
+        self.run = None;
+        self.waiters.clear();
+        self.pending.clear();
     }
 }
 
@@ -168,7 +188,9 @@ impl Pending {
         self.input = false;
         self.observed = false;
         self.resync = false;
-        self.causes = Causes::default();
+        if !self.causes.is_empty() {
+            self.causes = Causes::default();
+        }
         self.lane = None;
     }
 }

@@ -20,13 +20,13 @@ impl<K: Key> Machine<K> {
         self.advance(now, fx);
         if self.closed || self.paused {
             let answer = if self.closed { Answer::Stopped } else { Answer::Paused };
-            fx.answers.push((ticket, answer));
+            fx.answer(ticket, answer);
             fx.given_key = Some(key);
             return;
         }
         let Some(id) = self.find(hash, &key) else {
             if self.history.find(hash, &key).is_some_and(|last| last.outcome.is_converged()) {
-                fx.answers.push((ticket, Answer::Converged));
+                fx.answer(ticket, Answer::Converged);
                 fx.given_key = Some(key);
                 return;
             }
@@ -44,17 +44,17 @@ impl<K: Key> Machine<K> {
         let converged = self.slot(id).last.is_some_and(|last| last.outcome.is_converged());
         let run = match self.slot(id).state {
             State::Idle | State::Delayed(Delay::Poll | Delay::Deadline) if converged => {
-                fx.answers.push((ticket, Answer::Converged));
+                fx.answer(ticket, Answer::Converged);
                 return;
             }
             State::Parked(Park::Paused) => {
-                fx.answers.push((ticket, Answer::Paused));
+                fx.answer(ticket, Answer::Paused);
                 return;
             }
             State::Parked(Park::Permanent) => {
                 let error = self.record(id).error.clone();
                 let error = error.unwrap_or_else(|| ReconcileError::new(Retry::Never, "failed for good"));
-                fx.answers.push((ticket, Answer::Failed(error)));
+                fx.answer(ticket, Answer::Failed(error));
                 return;
             }
             // It started after the newest input.
@@ -68,7 +68,7 @@ impl<K: Key> Machine<K> {
     pub(crate) fn wait_outcome(&mut self, hash: u32, key: K, ticket: u64, now: Time, fx: &mut Effects<K>) {
         self.advance(now, fx);
         if self.closed {
-            fx.answers.push((ticket, Answer::Stopped));
+            fx.answer(ticket, Answer::Stopped);
             fx.given_key = Some(key);
             return;
         }
@@ -127,7 +127,7 @@ pub(super) fn answer<K>(
                 _ => return true,
             },
         };
-        fx.answers.push((waiter.ticket, answer));
+        fx.answer(waiter.ticket, answer);
         false
     });
 }

@@ -29,31 +29,41 @@ pub(super) async fn attempt<T: Reconciler>(
         return Ended::Failed(error);
     }
     let run = control.run();
-    let call = || span.in_scope(|| run.enter(|| guarded(|| worker.reconciler.reconcile(&taken.key, run))));
-    let future = match call() {
-        Ok(future) => future,
-        Err(message) => return panicked(&message),
-    };
     // In place and optional, so that it can be dropped under the same guard as its polls.
-    let mut future = pin!(Some(future));
+    let mut future = pin!(None);
     let mut limit: Option<BoxFuture<'static, ()>> = None;
     let mut abandoned = pin!(worker.queue.abandoned());
     let mut waited = false;
     let result = std::future::poll_fn(|cx| {
-        // Limit, stop, run. Neither of the first two exists before the run has waited once, since most never do.
-        if let Some(limit) = &mut limit
-            && limit.as_mut().poll(cx).is_ready()
-        {
-            return Poll::Ready(End::OverLimit);
+        if waited {
+            // Limit, stop, run. Neither of the first two exists before the run has waited once: most never do.
+            if limit.as_mut().is_some_and(|limit| limit.as_mut().poll(cx).is_ready()) {
+                return Poll::Ready(End::OverLimit);
+            }
+            if abandoned.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(End::Abandoned);
+            }
         }
-        if waited && abandoned.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(End::Abandoned);
-        }
-        let poll = || future.as_mut().as_pin_mut().map(|future| future.poll(cx));
-        match span.in_scope(|| run.enter(|| guarded(poll))) {
-            Err(message) => return Poll::Ready(End::Panicked(message)),
-            Ok(Some(Poll::Ready(result))) => return Poll::Ready(End::Returned(result)),
-            Ok(Some(Poll::Pending) | None) => {}
+        // One entry for the call, the poll and, if the run is over, the drop.
+        let polled = span.in_scope(|| {
+            run.enter(|| {
+                if !waited {
+                    match guarded(|| worker.reconciler.reconcile(&taken.key, run)) {
+                        Ok(made) => future.set(Some(made)),
+                        Err(message) => return Some(End::Panicked(message)),
+                    }
+                }
+                let end = match guarded(|| future.as_mut().as_pin_mut().map(|future| future.poll(cx))) {
+                    Err(message) => End::Panicked(message),
+                    Ok(Some(Poll::Ready(result))) => End::Returned(result),
+                    Ok(Some(Poll::Pending) | None) => return None,
+                };
+                // A panic of the drop is a panic of the run, whatever it had returned.
+                Some(guarded(|| future.set(None)).map_or_else(End::Panicked, |()| end))
+            })
+        });
+        if let Some(end) = polled {
+            return Poll::Ready(end);
         }
         if !waited {
             waited = true;
@@ -72,8 +82,11 @@ pub(super) async fn attempt<T: Reconciler>(
         Poll::Pending
     })
     .await;
-    // A panic of the drop is a panic of the run, whatever it had returned.
-    let dropped = span.in_scope(|| run.enter(|| guarded(|| future.set(None))));
+    // Dropped here only if it did not end by itself.
+    let dropped = match &result {
+        End::OverLimit | End::Abandoned => span.in_scope(|| run.enter(|| guarded(|| future.set(None)))),
+        End::Returned(_) | End::Panicked(_) => Ok(()),
+    };
     match (dropped, result) {
         (Err(message), _) | (Ok(()), End::Panicked(message)) => panicked(&message),
         (Ok(()), End::OverLimit) => Ended::TimedOut(over_limit(worker.settings.run_limit)),

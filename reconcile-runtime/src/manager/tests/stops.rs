@@ -15,12 +15,14 @@ async fn r3_a_stop_without_runs_is_over_at_once() {
     let alive = fake.alive();
     manager.controllers.add(Box::new(fake), Needs::All);
     let _webs = manager.api::<Object<Web>>(&MemoryStore::default());
-    let count = alive.clone();
+    let (health, count) = (manager.handle(), alive.clone());
     let stop = async {
         env.sleep(SECOND).await;
         assert_eq!(count.load(Ordering::SeqCst), 2);
+        assert!(health.status().loops.iter().all(|one| one.running == 1));
     };
     manager.run_until(stop).await.unwrap();
+    assert!(health.status().loops.iter().all(|one| one.running == 0));
     assert_eq!(env.now().since(Default::default()), SECOND);
     assert_eq!(alive.load(Ordering::SeqCst), 0);
     assert_eq!(ends(&log), ["close web"]);
@@ -72,10 +74,9 @@ async fn r2_a_kind_that_keeps_dying_ends_the_run_with_its_name_and_runs_get_thei
     let (mut manager, env, log) = manager();
     let store = Slow::new(Listing::Panics, &log);
     let _pods = manager.api::<Object<Pod>>(&store);
-    manager.controllers.add(
-        Box::new(Fake::running("web", &log, &["a"], Dropped::Unwinds)),
-        Needs::Only(Vec::new()),
-    );
+    manager
+        .controllers
+        .add(Box::new(Fake::running("web", &log, &["a"], Dropped::Unwinds)), Needs::Only(Vec::new()));
     let run = manager.restart_limit(2).grace(7 * SECOND).run_until(std::future::pending::<()>());
     let ended = env.before(env.now().saturating_add(60 * SECOND), run).await;
     let Ok(Err(RunError::LoopFailed { name, restarts, last_end })) = ended else { panic!("{ended:?}") };
