@@ -26,10 +26,7 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use reconcile_core::{
-    Run, StoreError,
-    store::Fence,
-};
+use reconcile_core::{Run, StoreError, store::Fence};
 
 use crate::change::Step;
 

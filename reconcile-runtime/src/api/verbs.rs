@@ -42,7 +42,10 @@ impl<R: Resource> Writer<R> {
     pub(super) async fn update(&self, object: R) -> Result<Arc<R>, StoreError> {
         let as_written = Arc::new(object.clone());
         let revision = object.meta().revision;
-        Ok(self.write(Write::Update(object), Some(revision)).await.map(|written| left(written, &as_written))?)
+        Ok(self
+            .write(Write::Update(object), Some(revision))
+            .await
+            .map(|written| left(written, &as_written))?)
     }
 
     pub(super) async fn update_status(

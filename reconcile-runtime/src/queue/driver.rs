@@ -37,6 +37,7 @@ use super::{
 use crate::{
     api::scope::RunScope,
     environment::{Environment, Fork, Time},
+    panics::guarded,
 };
 
 /// A work queue: a cheap handle.
@@ -366,15 +367,19 @@ impl<K: Key> Queue<K> {
     }
 
     /// Carries out what an operation left behind (invariant 1).
-    fn carry_out(&self, mut fx: Effects<K>, reached: Reached) {
-        if let Some(rare) = fx.take_rare() {
-            self.carry_out_rare(&rare);
+    fn carry_out(&self, fx: Effects<K>, reached: Reached) {
+        if let Some(rare) = fx.rare() {
+            self.carry_out_rare(rare);
         }
         if reached.quiet {
             self.inner.quiet.notify_waiters();
         }
         if reached.drained {
             self.inner.drained.notify_waiters();
+        }
+        // Last, and guarded: with it go keys and errors, whose drop is user code.
+        if let Err(message) = guarded(|| drop(fx)) {
+            tracing::error!(controller = &*self.inner.name, panic = %message, "a key or an error panicked in its drop");
         }
     }
 
@@ -511,9 +516,13 @@ impl<K: Key> WorkerSeat<K> {
             reached = core.reached();
             taken
         });
-        drop(spent);
+        // The guard of the new key first: what is dropped after it is user code.
+        let next = found.map(|((taken, control), called)| (self.job(taken), control, called));
+        if let Some(taken) = spent {
+            fx.drop_key(taken.key);
+        }
         queue.carry_out(fx, reached);
-        found.map(|((taken, control), called)| (self.job(taken), control, called))
+        next
     }
 
     /// Waits for a key that is due, and takes it. None once the queue is closed.
@@ -535,12 +544,14 @@ impl<K: Key> WorkerSeat<K> {
                 reached = core.reached();
                 taken
             });
-            queue.carry_out(fx, reached);
-            match found {
+            // The guard of the new key first: what is dropped after it is user code.
+            let next = match found {
                 Found::Job((taken, control), called) => Poll::Ready(Some((self.job(taken), control, called))),
                 Found::Parked => Poll::Pending,
                 Found::Closed => Poll::Ready(None),
-            }
+            };
+            queue.carry_out(fx, reached);
+            next
         })
         .await
     }

@@ -615,7 +615,7 @@ impl Pair {
     fn machine<T>(&mut self, f: impl FnOnce(&mut Machine<K>, Time, &mut Effects<K>) -> T) -> T {
         let mut fx = Effects::default();
         let result = f(&mut self.machine, self.now, &mut fx);
-        self.answers += fx.take_rare().map_or(0, |rare| rare.answers.len());
+        self.answers += fx.rare().map_or(0, |rare| rare.answers.len());
         result
     }
 
@@ -993,7 +993,8 @@ fn q8_an_empty_queue_gives_its_memory_back() {
     let at = |round| Time::after_start(SECOND * round as u32);
     let mut pair = Machine::<u64>::new(QueueConfig::new("q8"), Time::ZERO);
     let mut fx = Effects::default();
-    let make = |attempt: u32, causes: Causes, _: Time| Run::builder().attempt(attempt).causes(causes).build().1;
+    let make =
+        |attempt: u32, causes: Causes, _: Time| Run::builder().attempt(attempt).causes(causes).build().1;
     for round in 0..2 {
         for key in 0..100_000_u64 {
             let signal = Signal::new(SignalKind::Input, Lane::Normal, Cause::new(CauseKind::Enqueued, ""));

@@ -1,6 +1,6 @@
 //! One attempt: the reconciler's future, polled in place under every guard that a run has.
 
-use std::{any::Any, pin::pin, task::Poll, time::Duration};
+use std::{pin::pin, task::Poll, time::Duration};
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -20,13 +20,14 @@ pub(super) async fn attempt<T: Reconciler>(
     seat: &WorkerSeat<T::Key>,
     taken: &Taken<T::Key>,
     control: &RunControl,
-    carry: Option<Box<dyn Any + Send + Sync>>,
+    unread: &mut Vec<Box<dyn Refresh>>,
     span: &tracing::Span,
 ) -> Ended {
-    if let Some(refreshes) = carry.and_then(|carry| carry.downcast::<Vec<Box<dyn Refresh>>>().ok())
-        && let Err(error) = refresh(worker, seat, *refreshes).await
-    {
-        return Ended::Failed(error);
+    if !unread.is_empty() {
+        seat.suspend();
+        if let Err(error) = refresh(unread).await {
+            return Ended::Failed(error);
+        }
     }
     let run = control.run();
     // In place and optional, so that it can be dropped under the same guard as its polls.
@@ -88,14 +89,14 @@ pub(super) async fn attempt<T: Reconciler>(
         End::Returned(_) | End::Panicked(_) => Ok(()),
     };
     match (dropped, result) {
-        (Err(message), _) | (Ok(()), End::Panicked(message)) => panicked(&message),
+        (Err(message), _) | (Ok(()), End::Panicked(message)) => panicked(worker, taken, &message),
         (Ok(()), End::OverLimit) => Ended::TimedOut(over_limit(worker.settings.run_limit)),
         (Ok(()), End::Abandoned) => Ended::Failed(ReconcileError::new(
             Retry::Cancelled,
             "the run did not end within the grace time of the stop",
         )),
         (Ok(()), End::Returned(Ok(action))) => of_action(action, &worker.env),
-        (Ok(()), End::Returned(Err(error))) => failed(worker, error),
+        (Ok(()), End::Returned(Err(error))) => failed(worker, taken, error),
     }
 }
 
@@ -107,20 +108,23 @@ enum End {
     Abandoned,
 }
 
-/// Reads again what the last run could not read after a write of it failed.
-async fn refresh<T: Reconciler>(
-    worker: &Worker<T>,
-    seat: &WorkerSeat<T::Key>,
-    refreshes: Vec<Box<dyn Refresh>>,
-) -> Result<(), ReconcileError> {
-    seat.suspend();
-    for refresh in refreshes {
-        refresh.run().await.map_err(|error| {
-            let error = ReconcileError::new(error.fault().retry(), error);
-            error.while_doing("reading again what the last run could not write")
-        })?;
+/// Reads again what the last run could not read after a write of it failed. Takes out what was read: the rest
+/// is still to be read before the key may run, also if the store panics.
+async fn refresh(unread: &mut Vec<Box<dyn Refresh>>) -> Result<(), ReconcileError> {
+    while let Some(next) = unread.last() {
+        let mut reading = next.run();
+        let read = std::future::poll_fn(|cx| match guarded(|| reading.as_mut().poll(cx)) {
+            Ok(poll) => {
+                poll.map(|read| read.map_err(|error| ReconcileError::new(error.fault().retry(), error)))
+            }
+            Err(message) => Poll::Ready(Err(ReconcileError::new(
+                Retry::Backoff,
+                format!("the store panicked: {message}"),
+            ))),
+        });
+        read.await.map_err(|error| error.while_doing("reading again what the last run could not write"))?;
+        unread.pop();
     }
-    let _ = worker;
     Ok(())
 }
 
@@ -142,22 +146,31 @@ fn monotonic(instant: Timestamp, env: &Environment) -> Time {
     env.now().saturating_add(Duration::try_from(ahead).unwrap_or(Duration::ZERO))
 }
 
-fn failed<T: Reconciler>(worker: &Worker<T>, error: Error) -> Ended {
+fn failed<T: Reconciler>(worker: &Worker<T>, taken: &Taken<T::Key>, error: Error) -> Ended {
     // What the error says of itself goes first: `classify` is for errors of foreign origin.
     let classify = worker.settings.classify.as_ref().filter(|_| error.retry() == Retry::Backoff);
     let class = classify.map(|classify| guarded(|| classify(&error)));
     match class {
         Some(Ok(Some(class))) => Ended::Failed(error.with_retry(class).into_reconcile_error()),
-        Some(Err(message)) => panicked(&format!("classify panicked: {message}")),
+        Some(Err(message)) => panicked(worker, taken, &format!("classify: {message}")),
         Some(Ok(None)) | None => Ended::Failed(error.into_reconcile_error()),
     }
 }
 
-fn panicked(message: &str) -> Ended {
-    Ended::Panicked(ReconcileError::new(Retry::Backoff, format!("panicked: {message}")))
+/// The error carries what the log line carries, so that whoever gets it knows the object.
+fn panicked<T: Reconciler>(worker: &Worker<T>, taken: &Taken<T::Key>, message: &str) -> Ended {
+    let error = ReconcileError::new(Retry::Backoff, format!("panicked: {message}"));
+    let (name, key, number) = (&worker.settings.name, &taken.key, taken.number);
+    // The key's `Debug` is user code, and this is no time for another panic.
+    let run = guarded(|| format!("run {number} of {key:?} by controller `{name}`"))
+        .unwrap_or_else(|_| format!("run {number} of a key that cannot be printed, by controller `{name}`"));
+    Ended::Panicked(error.while_doing(run))
 }
 
 fn over_limit(limit: Option<Duration>) -> ReconcileError {
     let limit = limit.unwrap_or_default();
-    ReconcileError::new(Retry::Backoff, format!("the run took longer than its limit of {limit:?} and was dropped"))
+    ReconcileError::new(
+        Retry::Backoff,
+        format!("the run took longer than its limit of {limit:?} and was dropped"),
+    )
 }

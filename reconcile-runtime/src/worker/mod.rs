@@ -19,8 +19,9 @@ use reconcile_core::{Causes, Error, Reconciler, Retry, Run, RunControl, store::F
 
 use crate::{
     Environment,
-    api::scope::RunScope,
+    api::scope::{Refresh, RunScope},
     environment::Time,
+    panics::guarded,
     queue::{Called, Finished, Job, Queue},
 };
 
@@ -151,12 +152,15 @@ impl<T: Reconciler> Worker<T> {
         job: &mut Job<T::Key>,
         control: &RunControl,
     ) {
-        let carry = job.take_carry();
-        let span = report::span(&self.settings.name, job.taken(), control.run());
-        let ended = attempt::attempt(self, seat, job.taken(), control, carry, &span).await;
-        if !scope.is_touched() {
+        // What has to be read first; what this run cannot read is left to the next one.
+        let carry = job.take_carry().and_then(|carry| carry.downcast::<Vec<Box<dyn Refresh>>>().ok());
+        let mut unread = carry.map_or_else(Vec::new, |carry| *carry);
+        let span = self.telling(|| report::span(&self.settings.name, job.taken(), control.run()));
+        let span = span.unwrap_or_else(tracing::Span::none);
+        let ended = attempt::attempt(self, seat, job.taken(), control, &mut unread, &span).await;
+        if unread.is_empty() && !scope.is_touched() {
             // Nothing was written: most runs end here.
-            report::ended(&self.settings.name, job.taken(), &ended, &span);
+            self.telling(|| report::ended(&self.settings.name, job.taken(), &ended, &span));
             job.finish(Finished { effective: control.has_progressed(), ..Finished::of(ended) });
             return;
         }
@@ -167,11 +171,24 @@ impl<T: Reconciler> Worker<T> {
                 report::unsettled(&self.settings.name, job.taken());
             }
         }
-        report::ended(&self.settings.name, job.taken(), &ended, &span);
+        self.telling(|| report::ended(&self.settings.name, job.taken(), &ended, &span));
         let report = scope.report();
         let effective = report.effective_writes > 0 || control.has_progressed();
+        unread.extend(report.refresh);
         let carry: Option<Box<dyn Any + Send + Sync>> =
-            if report.refresh.is_empty() { None } else { Some(Box::new(report.refresh)) };
+            if unread.is_empty() { None } else { Some(Box::new(unread)) };
         job.finish(Finished { ended, own: report.own, effective, carry });
+    }
+
+    /// Says something about a run. Keys and errors are printed by user code, whose panic must not end the worker.
+    fn telling<O>(&self, tell: impl FnOnce() -> O) -> Option<O> {
+        match guarded(tell) {
+            Ok(told) => Some(told),
+            Err(message) => {
+                let controller = &*self.settings.name;
+                tracing::error!(controller, panic = %message, "a key or an error of a run panicked when it was printed");
+                None
+            }
+        }
     }
 }

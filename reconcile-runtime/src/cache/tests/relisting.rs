@@ -235,8 +235,7 @@ async fn c5_a_listing_of_a_fresh_epoch_that_fails_starts_over_and_loses_no_answe
     world.pass(Duration::from_secs(1)).await;
     assert_eq!(world.names(), ["k", "l", "own"]);
     let told = world.told.take();
-    let expected =
-        ["k added 1", "own added 3", "l added 2", "a deleted 1", "b deleted 2", "c deleted 3"];
+    let expected = ["k added 1", "own added 3", "l added 2", "a deleted 1", "b deleted 2", "c deleted 3"];
     assert_eq!(told, expected);
     assert!(world.kind.cache().get(&key("own")).unwrap().key() == key("own"));
 }

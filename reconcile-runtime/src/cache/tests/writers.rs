@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use reconcile_core::{Resource, Revision, store::Scope};
+use reconcile_core::{ObjectKey, Resource, Revision, store::Scope};
 
 use crate::{
     Change, Environment,
@@ -63,7 +63,7 @@ struct Recruits {
 }
 
 impl Subscriber<Web> for Recruits {
-    fn changed(&self, _: &Change<Web>, _: Step, _: Initial) {
+    fn changed(&self, _: &ObjectKey, _: &Change<Web>, _: Step, _: Initial) {
         if !self.done.swap(true, Ordering::SeqCst) {
             self.cache.subscribe(self.recruit.clone());
             assert!(self.recruit.lines.lock().unwrap().is_empty(), "its replay comes after this change");
@@ -90,7 +90,7 @@ async fn a_replay_leaves_no_gap_and_no_overlap_with_the_changes_around_it() {
 struct Panics(AtomicUsize);
 
 impl Subscriber<Web> for Panics {
-    fn changed(&self, _: &Change<Web>, _: Step, _: Initial) {
+    fn changed(&self, _: &ObjectKey, _: &Change<Web>, _: Step, _: Initial) {
         self.0.fetch_add(1, Ordering::SeqCst);
         panic!("the test says so");
     }
@@ -196,7 +196,8 @@ fn p9_listing_readers_do_not_starve_a_writer() {
 fn writers_on_many_threads_are_told_in_order() {
     let (cache, told) = cache();
     let revision = Arc::new(AtomicUsize::new(1));
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
     let environment = Environment::seeded(1);
     let writers: Vec<_> = (0..8)
         .map(|writer| {
@@ -229,8 +230,10 @@ fn writers_on_many_threads_are_told_in_order() {
     });
     for writer in 0..8 {
         let name = format!("x{writer} ");
-        let lines: Vec<String> = told.lines.lock().unwrap().iter().filter(|l| l.starts_with(&name)).cloned().collect();
-        let revisions: Vec<u64> = lines.iter().map(|line| line.rsplit(' ').next().unwrap().parse().unwrap()).collect();
+        let lines: Vec<String> =
+            told.lines.lock().unwrap().iter().filter(|l| l.starts_with(&name)).cloned().collect();
+        let revisions: Vec<u64> =
+            lines.iter().map(|line| line.rsplit(' ').next().unwrap().parse().unwrap()).collect();
         assert_eq!(revisions.len(), 300);
         assert!(revisions.is_sorted());
     }
