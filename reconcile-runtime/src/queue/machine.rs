@@ -768,3 +768,6 @@ fn judge(record: &Record, own: &[OwnWrite]) -> Arrived {
 
 #[cfg(test)]
 mod check;
+
+#[cfg(all(test, reconcile_loom))]
+mod interleavings;
