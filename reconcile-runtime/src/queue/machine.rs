@@ -720,3 +720,7 @@ fn judge(record: &Record, own: &[OwnWrite]) -> Arrived {
     arrived.own_status_only &= arrived.own;
     arrived
 }
+
+#[cfg(all(test, reconcile_loom))]
+#[path = "machine_loom.rs"]
+mod loom_tests;
