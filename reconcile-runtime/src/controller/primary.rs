@@ -140,6 +140,8 @@ mod tests {
                 signal(SignalKind::Observed, Lane::Normal, "updated"),
             ]
         );
+        // A run can tell its own writes only by the step; a flag is no write.
+        assert_eq!(intake.steps(), [Some(STEP), Some(STEP), Some(STEP), Some(STEP), Some(STEP), None]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -263,11 +263,19 @@ pub(super) mod tests {
 
     /// An intake that only remembers.
     #[derive(Default)]
-    pub(in crate::controller) struct Remember<K>(Mutex<Vec<Told<K>>>);
+    pub(in crate::controller) struct Remember<K> {
+        told: Mutex<Vec<Told<K>>>,
+        /// Of each signal, from which change it is.
+        steps: Mutex<Vec<Option<Step>>>,
+    }
 
     impl<K: Key> Remember<K> {
         pub(in crate::controller) fn take(&self) -> Vec<Told<K>> {
-            std::mem::take(&mut *self.0.lock().unwrap())
+            std::mem::take(&mut *self.told.lock().unwrap())
+        }
+
+        pub(in crate::controller) fn steps(&self) -> Vec<Option<Step>> {
+            self.steps.lock().unwrap().clone()
         }
 
         /// The signalled keys, in order.
@@ -279,22 +287,23 @@ pub(super) mod tests {
 
     impl<K: Key> Intake<K> for Remember<K> {
         fn signal(&self, key: K, signal: Signal) {
+            self.steps.lock().unwrap().push(signal.step);
             let told = Told::Signal(key, signal.kind, signal.lane, signal.cause.to_string());
-            self.0.lock().unwrap().push(told);
+            self.told.lock().unwrap().push(told);
         }
 
         fn pause_key(&self, key: K, _cause: Cause) {
-            self.0.lock().unwrap().push(Told::Pause(key));
+            self.told.lock().unwrap().push(Told::Pause(key));
         }
 
         fn resume_key(&self, key: K, _cause: Cause) {
-            self.0.lock().unwrap().push(Told::Resume(key));
+            self.told.lock().unwrap().push(Told::Resume(key));
         }
     }
 
     /// A line to an intake that remembers.
     pub(in crate::controller) fn line<K: Key>(env: &Environment) -> (Line<K>, Arc<Remember<K>>) {
-        let intake = Arc::new(Remember(Mutex::new(Vec::new())));
+        let intake = Arc::new(Remember { told: Mutex::default(), steps: Mutex::default() });
         let line = Line {
             intake: intake.clone(),
             env: env.clone(),

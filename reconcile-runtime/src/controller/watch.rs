@@ -295,6 +295,7 @@ mod tests {
                 Told::Signal(1, SignalKind::Input, Lane::High, "Pod pod updated".into()),
             ]
         );
+        assert_eq!(intake.steps(), [Some(STEP), Some(STEP), Some(STEP), None]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -367,9 +367,8 @@ impl<K: Key> Queue<K> {
     }
 
     /// Carries out what an operation left behind (invariant 1).
-    fn carry_out(&self, mut fx: Effects<K>, reached: Reached) {
-        let rare = fx.take_rare();
-        if let Some(rare) = &rare {
+    fn carry_out(&self, fx: Effects<K>, reached: Reached) {
+        if let Some(rare) = fx.rare() {
             self.carry_out_rare(rare);
         }
         if reached.quiet {
@@ -378,14 +377,9 @@ impl<K: Key> Queue<K> {
         if reached.drained {
             self.inner.drained.notify_waiters();
         }
-        self.discard((fx, rare));
-    }
-
-    /// Drops keys and errors. Their drop is user code, whose panic must not take a worker or a caller with it.
-    fn discard<T>(&self, leftovers: T) {
-        if let Err(message) = guarded(|| drop(leftovers)) {
-            let controller = &*self.inner.name;
-            tracing::error!(controller, panic = %message, "a key or an error panicked in its drop");
+        // Last, and guarded: with it go keys and errors, whose drop is user code.
+        if let Err(message) = guarded(|| drop(fx)) {
+            tracing::error!(controller = &*self.inner.name, panic = %message, "a key or an error panicked in its drop");
         }
     }
 
@@ -524,7 +518,9 @@ impl<K: Key> WorkerSeat<K> {
         });
         // The guard of the new key first: what is dropped after it is user code.
         let next = found.map(|((taken, control), called)| (self.job(taken), control, called));
-        queue.discard(spent);
+        if let Some(taken) = spent {
+            fx.drop_key(taken.key);
+        }
         queue.carry_out(fx, reached);
         next
     }
@@ -548,6 +544,7 @@ impl<K: Key> WorkerSeat<K> {
                 reached = core.reached();
                 taken
             });
+            // The guard of the new key first: what is dropped after it is user code.
             let next = match found {
                 Found::Job((taken, control), called) => Poll::Ready(Some((self.job(taken), control, called))),
                 Found::Parked => Poll::Pending,

@@ -46,7 +46,7 @@ impl<K> Default for Effects<K> {
 
 impl<K> Effects<K> {
     /// The rare part, made if there is none.
-    pub(super) fn rare(&mut self) -> &mut Rare<K> {
+    pub(super) fn rare_mut(&mut self) -> &mut Rare<K> {
         self.rare.get_or_insert_with(|| {
             Box::new(Rare {
                 supersede: None,
@@ -60,30 +60,30 @@ impl<K> Effects<K> {
     }
 
     /// The rare part, if there is one.
-    pub(super) fn take_rare(&mut self) -> Option<Box<Rare<K>>> {
-        self.rare.take()
+    pub(super) fn rare(&self) -> Option<&Rare<K>> {
+        self.rare.as_deref()
     }
 
     pub(super) fn answer(&mut self, ticket: u64, answer: Answer) {
-        self.rare().answers.push((ticket, answer));
+        self.rare_mut().answers.push((ticket, answer));
     }
 
     pub(super) fn drop_key(&mut self, key: Arc<K>) {
         match &self.key {
             None => self.key = Some(key),
-            Some(_) => self.rare().keys.push(key),
+            Some(_) => self.rare_mut().keys.push(key),
         }
     }
 
     pub(super) fn drop_error(&mut self, error: Option<ReconcileError>) {
         if let Some(error) = error {
-            self.rare().errors.push(error);
+            self.rare_mut().errors.push(error);
         }
     }
 
     pub(super) fn drop_carry(&mut self, carry: Option<Box<dyn Any + Send + Sync>>) {
         if let Some(carry) = carry {
-            self.rare().carries.push(carry);
+            self.rare_mut().carries.push(carry);
         }
     }
 }

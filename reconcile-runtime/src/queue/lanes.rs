@@ -33,8 +33,13 @@ impl Lanes {
         self.len
     }
 
-    pub(super) fn depth(&self, lane: Lane) -> usize {
-        self.lists[index(lane)].len()
+    /// The ids of a lane, first to last.
+    #[cfg(test)]
+    pub(super) fn ids(&self, places: &Places, lane: Lane) -> Vec<Id> {
+        let list = self.lists[index(lane)];
+        let ids: Vec<Id> = places.iter(list).collect();
+        assert_eq!(ids.len(), list.len(), "a list counts what it holds");
+        ids
     }
 
     pub(super) fn push(&mut self, places: &mut Places, lane: Lane, id: Id) {

@@ -63,6 +63,7 @@ impl List {
         self.head == NONE
     }
 
+    #[cfg(test)]
     pub(super) fn len(self) -> usize {
         self.len as usize
     }
@@ -79,6 +80,11 @@ impl Places {
         if self.nodes.len() < wanted {
             self.nodes.resize(wanted, Place::NOWHERE);
         }
+    }
+
+    /// Gives the memory of the nodes back; no id is in a list. The arrival order goes on where it was.
+    pub(super) fn give_back(&mut self) {
+        self.nodes = Vec::new();
     }
 
     pub(super) fn due(&self, id: Id) -> Time {
@@ -150,6 +156,12 @@ impl Places {
             let next = self.node(*id).next;
             (next != NONE).then_some(next)
         })
+    }
+
+    /// For how many ids there is memory.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.nodes.capacity()
     }
 
     fn node(&self, id: Id) -> &Place {

@@ -114,11 +114,13 @@ async fn refresh(unread: &mut Vec<Box<dyn Refresh>>) -> Result<(), ReconcileErro
     while let Some(next) = unread.last() {
         let mut reading = next.run();
         let read = std::future::poll_fn(|cx| match guarded(|| reading.as_mut().poll(cx)) {
-            Ok(poll) => poll.map_err(|error| ReconcileError::new(error.fault().retry(), error)),
-            Err(message) => {
-                let error = format!("the store panicked: {message}");
-                Poll::Ready(Err(ReconcileError::new(Retry::Backoff, error)))
+            Ok(poll) => {
+                poll.map(|read| read.map_err(|error| ReconcileError::new(error.fault().retry(), error)))
             }
+            Err(message) => Poll::Ready(Err(ReconcileError::new(
+                Retry::Backoff,
+                format!("the store panicked: {message}"),
+            ))),
         });
         read.await.map_err(|error| error.while_doing("reading again what the last run could not write"))?;
         unread.pop();

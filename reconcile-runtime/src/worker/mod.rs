@@ -158,7 +158,7 @@ impl<T: Reconciler> Worker<T> {
         let span = self.telling(|| report::span(&self.settings.name, job.taken(), control.run()));
         let span = span.unwrap_or_else(tracing::Span::none);
         let ended = attempt::attempt(self, seat, job.taken(), control, &mut unread, &span).await;
-        if !scope.is_touched() && unread.is_empty() {
+        if unread.is_empty() && !scope.is_touched() {
             // Nothing was written: most runs end here.
             self.telling(|| report::ended(&self.settings.name, job.taken(), &ended, &span));
             job.finish(Finished { effective: control.has_progressed(), ..Finished::of(ended) });
@@ -168,7 +168,7 @@ impl<T: Reconciler> Worker<T> {
             seat.suspend();
             let until = self.env.now().saturating_add(SETTLE_LIMIT);
             if self.env.before(until, scope.settled()).await.is_err() {
-                self.telling(|| report::unsettled(&self.settings.name, job.taken()));
+                report::unsettled(&self.settings.name, job.taken());
             }
         }
         self.telling(|| report::ended(&self.settings.name, job.taken(), &ended, &span));

@@ -46,8 +46,12 @@ async fn r3_running_runs_finish_and_nothing_new_starts() -> Result<(), RunError>
     for seconds in [10, 20, 21, 22, 23] {
         handle.enqueue(seconds);
     }
-    let began = env.now();
+    let (began, health) = (env.now(), manager.handle());
     manager.run_until(env.sleep(SECOND)).await?;
+    // A loop that ends because of the stop is no fault.
+    for one in health.status().loops {
+        assert_eq!((one.restarts, one.restarting, one.last_end.as_deref()), (0, 0, None), "{}", one.role);
+    }
     // Two run, three are queued; the timers of an hour are not waited for.
     assert_eq!(runs.take(), ["10", "20"]);
     assert_eq!(env.now().since(began), 20 * SECOND);
