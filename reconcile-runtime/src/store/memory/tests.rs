@@ -9,7 +9,8 @@ use std::{
 
 use futures::{FutureExt, StreamExt};
 use reconcile_core::{
-    LabelSelector, Object, ObjectKey, ObjectMeta, Resource, Revision, Spec, Store, StoreFault, Timestamp, Uid,
+    LabelSelector, Object, ObjectKey, ObjectMeta, Resource, Revision, Spec, Store, StoreFault, Timestamp,
+    Uid,
     store::{
         Changes, Fence, LeaseRecord, Leases, ListQuery, Page, Preconditions, Propagation, Scope, WatchBatch,
         WatchEvent, Write, WriteContext, Written,
