@@ -29,7 +29,9 @@ use std::time::Duration;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
+    /// At least `MIN_BASE`.
     base: Duration,
+    /// At least `base`.
     cap: Duration,
 }
 

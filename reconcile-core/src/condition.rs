@@ -2,6 +2,8 @@
 //!
 //! Promise: [`Conditions::set`] moves the transition time only when the status value flips, so that setting
 //! the same condition again changes nothing and causes no write.
+//!
+//! Not here: which conditions a kind has, and a clock; the time is an argument.
 
 use crate::Timestamp;
 
@@ -75,7 +77,10 @@ impl Condition {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
-pub struct Conditions(Vec<Condition>);
+pub struct Conditions(
+    /// Kinds are distinct, in the order of their first appearance.
+    Vec<Condition>,
+);
 
 impl Conditions {
     /// The condition of a kind.
@@ -136,5 +141,77 @@ impl<'a> IntoIterator for &'a Conditions {
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn ready(status: ConditionStatus, message: &str, generation: u64) -> Condition {
+        Condition::new("Ready", status, "Reason", message, generation)
+    }
+
+    #[test]
+    fn s1_the_same_condition_again_changes_nothing() {
+        let mut conditions = Conditions::default();
+        assert!(conditions.set(ready(ConditionStatus::True, "m", 1), at(1)));
+        let before = conditions.clone();
+        for second in 2..12 {
+            assert!(!conditions.set(ready(ConditionStatus::True, "m", 1), at(second)));
+        }
+        assert_eq!(conditions, before, "so that no store write follows");
+    }
+
+    #[test]
+    fn s1_the_transition_time_moves_only_with_the_status() {
+        let mut conditions = Conditions::default();
+        let rows = [
+            (ready(ConditionStatus::False, "m", 1), 1, true, 1),
+            (ready(ConditionStatus::False, "another message", 1), 2, true, 1),
+            (ready(ConditionStatus::True, "m", 1), 3, true, 3),
+            (ready(ConditionStatus::Unknown, "m", 1), 4, true, 4),
+        ];
+        for (condition, now, changed, transition) in rows {
+            assert_eq!(conditions.set(condition.clone(), at(now)), changed, "{condition:?}");
+            assert_eq!(conditions.get("Ready").unwrap().last_transition, at(transition), "{condition:?}");
+        }
+    }
+
+    #[test]
+    fn s2_the_observed_generation_advances_without_a_transition() {
+        let mut conditions = Conditions::default();
+        conditions.set(ready(ConditionStatus::True, "m", 1), at(1));
+        assert!(conditions.set(ready(ConditionStatus::True, "m", 2), at(2)));
+        let condition = conditions.get("Ready").unwrap();
+        assert_eq!((condition.observed_generation, condition.last_transition), (2, at(1)));
+    }
+
+    #[test]
+    fn there_is_one_condition_of_a_kind_in_the_order_of_appearance() {
+        let mut conditions = Conditions::default();
+        for kind in ["B", "A", "B", "C", "A"] {
+            conditions.set(Condition::new(kind, ConditionStatus::True, "", "", 1), at(1));
+        }
+        let kinds: Vec<&str> = conditions.iter().map(|condition| condition.kind.as_str()).collect();
+        assert_eq!(kinds, ["B", "A", "C"]);
+        assert!(conditions.is_true("A") && !conditions.is_true("D"));
+        assert!(conditions.remove("A") && !conditions.remove("A"));
+        assert_eq!((conditions.len(), conditions.is_empty()), (2, false));
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn the_json_form_is_a_list_with_types() {
+        let mut conditions = Conditions::default();
+        conditions.set(ready(ConditionStatus::True, "m", 1), at(0));
+        let text = serde_json::to_string(&conditions).unwrap();
+        let expected = r#"[{"type":"Ready","status":"True","reason":"Reason","message":"m","observedGeneration":1,"lastTransition":"1970-01-01T00:00:00Z"}]"#;
+        assert_eq!(text, expected);
+        assert_eq!(serde_json::from_str::<Conditions>(&text).unwrap(), conditions);
     }
 }

@@ -12,8 +12,14 @@
 //!
 //! # Features
 //!
-//! - `serde`: the JSON form of objects, `{"kind","metadata","spec","status"}`, and of their metadata.
+//! - `serde`: the JSON form of objects, `{"kind","metadata","spec","status"}`, strict for what a person wrote and
+//!   keeping what a newer version wrote: the module `object::json`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
+
+/// The examples of the README, which have to compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 mod action;
 mod backoff;

@@ -80,7 +80,9 @@ impl<T: Reconciler> Reconciler for Arc<T> {
 
 /// A closure as a [`Reconciler`]; made by [`reconcile_fn`].
 pub struct ReconcileFn<K, F> {
+    /// Called once a run.
     function: F,
+    /// The function takes keys and holds none, so the closure alone says whether it is shared.
     key: PhantomData<fn(K)>,
 }
 

@@ -6,6 +6,8 @@
 //! Not here: where objects are kept ([`store`](crate::store)), and anything about time beyond timestamps.
 
 mod faults;
+#[cfg(feature = "serde")]
+pub mod json;
 mod key;
 mod meta;
 mod owner;

@@ -1,11 +1,40 @@
 //! Who owns an object.
+//!
+//! Promises: ownership is judged by the uid, so a new object under the name of a dead owner owns nothing;
+//! kind and key only say where to look for it.
+//!
+//! Not here: collecting children whose owners are gone; that is the runtime's.
 
 use std::sync::Arc;
 
 use super::{ObjectKey, ObjectMeta, Resource, Uid};
 
 /// One owner of an object. The uid decides; kind and key say where to look.
+///
+/// # Examples
+///
+/// ```
+/// use reconcile_core::{Object, OwnerReference, Spec, Uid};
+///
+/// #[derive(Clone, Debug, PartialEq)]
+/// struct Web;
+/// impl Spec for Web {
+///     const KIND: &'static str = "Web";
+///     type Status = ();
+/// }
+///
+/// let mut web = Object::new("web", Web);
+/// web.meta.uid = Uid::from("u1");
+/// let owner = OwnerReference::controller_of(&web);
+/// assert_eq!((&*owner.kind, owner.key.name(), owner.uid.as_str()), ("Web", "web", "u1"));
+/// assert!(owner.controller && owner.blocking);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(from = "super::json::OwnerForm", into = "super::json::OwnerForm")
+)]
 #[non_exhaustive]
 pub struct OwnerReference {
     /// The owner's kind.

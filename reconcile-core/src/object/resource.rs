@@ -1,10 +1,45 @@
 //! What a kind of object is: the trait, and the ready-made struct that most kinds use.
+//!
+//! Promises asked of a kind: comparing is cheap and has no side effects, defaults are idempotent, validation
+//! looks at nothing but its arguments. A value that is not equal to itself, such as a NaN in a status, would be
+//! a change at every write; keep it out.
+//!
+//! Not here: when the hooks run; that is rule 7 of [`store`](crate::store).
 
 use std::fmt;
 
 use super::{Faults, ObjectKey, ObjectMeta};
 
 /// A kind of object. Implement it for a struct of your own, or use [`Object`] with a [`Spec`].
+///
+/// # Examples
+///
+/// ```
+/// use reconcile_core::{Faults, ObjectMeta, Resource};
+///
+/// #[derive(Clone, Debug)]
+/// struct Node { meta: ObjectMeta, address: String, ready: bool }
+///
+/// impl Resource for Node {
+///     const KIND: &'static str = "Node";
+///     type Status = bool;
+///     fn meta(&self) -> &ObjectMeta { &self.meta }
+///     fn meta_mut(&mut self) -> &mut ObjectMeta { &mut self.meta }
+///     fn status(&self) -> &bool { &self.ready }
+///     fn status_mut(&mut self) -> &mut bool { &mut self.ready }
+///     fn spec_eq(&self, other: &Self) -> bool { self.address == other.address }
+///     fn validate(&self, _old: Option<&Self>, faults: &mut Faults) {
+///         if self.address.is_empty() {
+///             faults.add("address", "must not be empty");
+///         }
+///     }
+/// }
+///
+/// let node = Node { meta: ObjectMeta::new("node-1"), address: String::new(), ready: false };
+/// let mut faults = Faults::default();
+/// node.validate(None, &mut faults);
+/// assert_eq!(faults.to_string(), "address: must not be empty");
+/// ```
 pub trait Resource: Clone + fmt::Debug + Send + Sync + 'static {
     /// The name of the kind, unique within a store.
     const KIND: &'static str;
@@ -24,7 +59,8 @@ pub trait Resource: Clone + fmt::Debug + Send + Sync + 'static {
     /// The reported state, to change.
     fn status_mut(&mut self) -> &mut Self::Status;
 
-    /// Whether both want the same. A change of it raises the generation.
+    /// Whether both want the same. A change of it raises the generation. Compare everything but metadata and
+    /// status: a field that is left out here is not stored by an update that changes nothing else.
     fn spec_eq(&self, other: &Self) -> bool;
 
     /// Fills in what was left out of the spec. Must be idempotent; runs on create, on a changed spec, and on reading.
@@ -44,6 +80,30 @@ pub trait Resource: Clone + fmt::Debug + Send + Sync + 'static {
 }
 
 /// The wanted state of a kind that uses [`Object`].
+///
+/// # Examples
+///
+/// ```
+/// use reconcile_core::{Faults, ObjectMeta, Spec};
+///
+/// #[derive(Clone, Debug, PartialEq)]
+/// struct WebSpec { replicas: u32, image: String }
+///
+/// impl Spec for WebSpec {
+///     const KIND: &'static str = "Web";
+///     type Status = ();
+///     fn set_defaults(&mut self, _meta: &ObjectMeta) {
+///         if self.image.is_empty() {
+///             self.image = "nginx".into();
+///         }
+///     }
+///     fn validate(&self, _meta: &ObjectMeta, old: Option<&Self>, faults: &mut Faults) {
+///         if old.is_some_and(|old| old.image != self.image) {
+///             faults.add("spec.image", "cannot change: create another object");
+///         }
+///     }
+/// }
+/// ```
 pub trait Spec: Clone + PartialEq + fmt::Debug + Send + Sync + 'static {
     /// The name of the kind, unique within a store.
     const KIND: &'static str;

@@ -1,4 +1,9 @@
 //! Selecting objects by their labels.
+//!
+//! Promises: a selector is a plain conjunction of equalities, so that a store can answer it from an index; the
+//! empty one selects everything.
+//!
+//! Not here: sets and negations. A filter on the objects does those.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -18,6 +23,7 @@ use std::{collections::BTreeMap, fmt};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct LabelSelector {
+    /// All of these, each with this value.
     labels: BTreeMap<String, String>,
 }
 

@@ -1,4 +1,8 @@
 //! Why a key runs: merged and bounded, for logs and explanations.
+//!
+//! Promises: the memory of a [`Causes`] is bounded whatever is added, and the first cause allocates nothing.
+//!
+//! Not here: a decision. A reconciler acts on the state it reads; two causes that were merged are one.
 
 use std::{borrow::Cow, fmt};
 
@@ -111,6 +115,7 @@ pub struct Causes {
     first: Option<Cause>,
     /// The others, different from `first` and from each other.
     more: Vec<Cause>,
+    /// All that were added, also those that were merged or not kept; saturating.
     signals: u32,
 }
 

@@ -12,6 +12,9 @@ mod cancel;
 mod cause;
 mod scope;
 
+#[cfg(test)]
+mod tests;
+
 use std::{any::Any, fmt, sync::Arc};
 
 pub use cancel::Cancelled;
@@ -42,10 +45,15 @@ pub struct Run {
 type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 struct Inner {
+    /// Failures in a row before this run, plus one.
     attempt: u32,
+    /// What was merged until the run began; what comes later belongs to the next run.
     causes: Causes,
+    /// By the same wall time as `clock`.
     deadline: Option<Timestamp>,
+    /// The runtime's, so that a run never asks the system.
     clock: Clock,
+    /// The flags, and who waits for them.
     cancel: CancelState,
     /// What a runtime attaches to the run: its identity for the writes made during it.
     ambient: Option<Arc<dyn Any + Send + Sync>>,
@@ -150,6 +158,11 @@ impl Run {
         f()
     }
 
+    /// Whether nobody else holds this run: then it may be used again for the next one.
+    pub fn is_unique(&self) -> bool {
+        Arc::strong_count(&self.inner) == 1
+    }
+
     /// What the runtime attached to this run.
     pub fn ambient(&self) -> Option<&Arc<dyn Any + Send + Sync>> {
         self.inner.ambient.as_ref()
@@ -185,6 +198,7 @@ pub struct RunBuilder {
     attempt: u32,
     causes: Causes,
     deadline: Option<Timestamp>,
+    /// None: time stands still.
     clock: Option<Clock>,
     ambient: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -260,8 +274,20 @@ impl fmt::Debug for RunBuilder {
 }
 
 /// The runtime's end of a [`Run`]: cancels it, and reads what it reported.
+///
+/// # Examples
+///
+/// ```
+/// use reconcile_core::Run;
+///
+/// let (run, control) = Run::builder().build();
+/// run.progressed();
+/// control.stop();
+/// assert!(control.has_progressed() && run.is_cancelled() && !run.superseded());
+/// ```
 #[derive(Debug, Clone)]
 pub struct RunControl {
+    /// The same run that the reconciler holds.
     run: Run,
 }
 

@@ -1,4 +1,10 @@
 //! What a backend of bytes implements; one encoding layer makes a [`Store`](super::Store) of it.
+//!
+//! Promises asked of a backend: a commit compares the revision and checks the fence in the transaction in
+//! which it writes; changes come in order, none twice; a key that was never written and one that was deleted
+//! look the same to [`read`](ByteStore::read).
+//!
+//! Not here: what the bytes mean. A backend never parses them, so a value that nobody can read disturbs nothing.
 
 use std::sync::Arc;
 
@@ -8,7 +14,7 @@ use futures_core::stream::BoxStream;
 use super::{Cursor, Fence, Leases, ListQuery, PageToken, StoreError};
 use crate::{ObjectKey, Revision};
 
-/// Stored bytes. Empty `value` in a stream of changes means that the key is gone.
+/// Stored bytes. In a stream of changes, no `value` means that the key is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RawItem {

@@ -1,4 +1,10 @@
 //! What a store answers when it does not do what it was asked for.
+//!
+//! Promises: an error names the operation, the kind and the object; its class is reachable by walking
+//! `source()`, since the fault is a node of the chain; and `Display` prints one level.
+//!
+//! Not here: what a backend itself says. It goes into [`because`](StoreError::because) as text, so that a
+//! backend's types never appear in a signature.
 
 use std::{error::Error as StdError, fmt, sync::Arc};
 
@@ -80,11 +86,17 @@ impl StdError for StoreFault {}
 /// ```
 #[derive(Debug, Clone)]
 pub struct StoreError {
+    /// A verb that goes in front of `kind`.
     operation: &'static str,
+    /// The kind that `key` is a name in.
     kind: &'static str,
+    /// None where the operation is about the whole kind.
     key: Option<ObjectKey>,
+    /// The next node of the chain; it has the class.
     fault: StoreFault,
+    /// Printed last, behind `faults`.
     detail: Option<Arc<str>>,
+    /// Empty unless `fault` is `Invalid`.
     faults: Faults,
 }
 

@@ -1,4 +1,11 @@
 //! Leases: who may write, and until when.
+//!
+//! Promises asked of a backend: a swap is one compare-and-set; the token is the revision of the last takeover,
+//! so it rises with every new holder and stays while one renews; and whoever writes with an older token than
+//! the stored one is refused in the same transaction ([`Fence`](super::Fence)).
+//!
+//! Not here: time. A lease ends when the others have seen no renewal for its duration by their own clocks, which
+//! is the runtime's to watch; a store compares no timestamps.
 
 use std::time::Duration;
 

@@ -1,4 +1,9 @@
 //! Reading a store: lists, watches, and where a reader stands in the history.
+//!
+//! Promises: a [`Cursor`] and a [`PageToken`] mean something to the store that made them and to nobody else;
+//! what cannot be read is listed and watched beside what can, never left out (rule 8).
+//!
+//! Not here: the cache that lists once and watches from there; that is the runtime's.
 
 use std::{fmt, sync::Arc};
 
@@ -9,7 +14,9 @@ use crate::{LabelSelector, ObjectKey, ObjectMeta, Revision, Uid, store::StoreErr
 /// Where a reader stands in the history of a kind. Made by a store, and given back to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor {
+    /// Everything up to it has been seen.
     revision: Revision,
+    /// By which the store tells that `revision` is one of its own history.
     check: Arc<[u8]>,
 }
 
@@ -99,6 +106,19 @@ impl<R> Page<R> {
 }
 
 /// Which objects of a kind: of one namespace, or with some labels.
+///
+/// # Examples
+///
+/// ```
+/// use reconcile_core::{LabelSelector, ObjectMeta, store::Scope};
+///
+/// let scope = Scope::all().namespace("default").labels(LabelSelector::default().with("app", "web"));
+/// let mut meta = ObjectMeta::new("web-1");
+/// meta.labels.insert("app".into(), "web".into());
+/// assert!(!scope.contains(&meta), "it is in no namespace");
+/// meta.namespace = Some("default".into());
+/// assert!(scope.contains(&meta));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Scope {

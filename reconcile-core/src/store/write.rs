@@ -1,4 +1,9 @@
 //! Writing to a store: what is asked for, under which conditions, and what came of it.
+//!
+//! Promises: a write carries everything that its decision needs beside what is stored, time and the new uid
+//! included, so that a store owns no clock and no randomness; and an answer always says which state came of it.
+//!
+//! Not here: the rules, which are in [`decide`](super::decide).
 
 use std::{fmt, sync::Arc};
 
@@ -6,6 +11,16 @@ use super::Unreadable;
 use crate::{ObjectKey, Resource, Revision, Timestamp, Uid};
 
 /// What must still be true for a delete.
+///
+/// # Examples
+///
+/// ```
+/// use reconcile_core::{Revision, Uid, store::Preconditions};
+///
+/// let this_very_version = Preconditions::uid(Uid::from("u1")).revision(Revision(7));
+/// assert_eq!(this_very_version.revision, Some(Revision(7)));
+/// assert_eq!(Preconditions::none(), Preconditions::default());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Preconditions {

@@ -32,7 +32,8 @@ impl Time {
     /// Later by `delay`.
     #[must_use]
     pub fn saturating_add(self, delay: Duration) -> Self {
-        Time(self.0.saturating_add(u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX)))
+        let nanos = delay.as_secs().saturating_mul(1_000_000_000).saturating_add(delay.subsec_nanos().into());
+        Time(self.0.saturating_add(nanos))
     }
 
     /// How long after `earlier` this is; zero if it is not.

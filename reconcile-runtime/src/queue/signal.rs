@@ -30,6 +30,13 @@ pub(crate) enum SignalKind {
     Resync,
 }
 
+impl SignalKind {
+    /// Whether it brings a new input.
+    pub(crate) fn is_input(self) -> bool {
+        matches!(self, SignalKind::Input | SignalKind::Deletion)
+    }
+}
+
 /// One signal for a key.
 #[derive(Debug, Clone)]
 pub(crate) struct Signal {

@@ -28,7 +28,9 @@ mod tests;
 
 use super::{Faults, ObjectMeta, OwnerReference};
 
-use text::{LABEL_NAME, LABEL_PREFIX, LABEL_VALUE, NAME, NAMESPACE, shown};
+pub(super) use text::shown;
+
+use text::{LABEL_NAME, LABEL_PREFIX, LABEL_VALUE, NAME, NAMESPACE};
 
 /// The most bytes that names and values of all annotations may have together: what Kubernetes takes. They are
 /// read with every list of the kind, so they are for notes and not for content.

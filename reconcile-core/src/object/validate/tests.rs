@@ -268,7 +268,8 @@ fn a_change_answers_only_for_what_it_brings() {
         (
             "an owner again",
             |m| {
-                m.owner_references.push(OwnerReference { controller: false, ..m.owner_references[0].clone() });
+                m.owner_references
+                    .push(OwnerReference { controller: false, ..m.owner_references[0].clone() });
             },
             &[
                 "metadata.ownerReferences[2].kind",

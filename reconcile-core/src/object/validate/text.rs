@@ -94,7 +94,7 @@ impl Rule {
 const SHOWN: usize = 64;
 
 /// A text in quotes, escaped and shortened, for paths and messages.
-pub(super) fn shown(text: &str) -> String {
+pub(in crate::object) fn shown(text: &str) -> String {
     let mut out = String::from("\"");
     let mut rest = text.chars();
     for c in rest.by_ref().take(SHOWN) {
