@@ -770,5 +770,7 @@ fn judge(record: &Record, own: &[OwnWrite]) -> Arrived {
 mod check;
 
 #[cfg(all(test, reconcile_loom))]
-#[path = "machine_loom.rs"]
-mod loom_tests;
+mod interleavings;
+
+#[cfg(all(test, reconcile_loom))]
+mod stopping;
