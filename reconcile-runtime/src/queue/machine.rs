@@ -768,3 +768,9 @@ fn judge(record: &Record, own: &[OwnWrite]) -> Arrived {
 
 #[cfg(test)]
 mod check;
+
+#[cfg(all(test, reconcile_loom))]
+mod interleavings;
+
+#[cfg(all(test, reconcile_loom))]
+mod stopping;
