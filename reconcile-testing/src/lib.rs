@@ -1,7 +1,7 @@
 //! What users of reconcile put under `[dev-dependencies]`.
 //!
 //! [`conformance`] is the suite that every store passes: the nine rules of
-//! [`reconcile_core::store`](reconcile_core::store), each from several sides. The stores of this project run
+//! [`reconcile_core::store`], each from several sides. The stores of this project run
 //! it, and so can the author of any other: one line, [`store_conformance!`].
 //!
 //! Promise: a failure names the rule, the operation, what was expected and what came; no case is skipped in

@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use reconcile_core::{Cause, Key, Resource};
+use reconcile_core::{Cause, Key, ObjectKey, Resource};
 
 pub(crate) use super::kind::KindId;
 use super::watch::Filter;
@@ -214,9 +214,9 @@ impl<R: Resource> Tap<R> {
 }
 
 impl<R: Resource> Subscriber<R> for Tap<R> {
-    fn changed(&self, change: &Change<R>, step: Step, initial: Initial) {
+    fn changed(&self, key: &ObjectKey, change: &Change<R>, step: Step, initial: Initial) {
         if let Some(subscriber) = self.open() {
-            subscriber.changed(change, step, initial);
+            subscriber.changed(key, change, step, initial);
         }
     }
 

@@ -152,7 +152,7 @@ impl<K: Key> Machine<K> {
                         record.run.as_ref().map(|(_, control)| (control.clone(), signal.step));
                 }
                 record.paused &= signal.kind != SignalKind::Deletion;
-                record.pending.add(signal);
+                record.pending.get_or_insert_default().add(signal);
                 self.set_state(id, State::RunningDirty); // invariant 3
             }
             State::Parked(Park::Paused) => {
@@ -277,9 +277,13 @@ impl<K: Key> Machine<K> {
         let causes = std::mem::take(&mut record.causes);
         let control = make(attempt, causes, now);
         record.run = Some((run, control.clone()));
-        record.last_start = keep_start.then_some(now);
-        record.reason = None;
-        let carry = record.carry.take();
+        let carry = record.take_carry();
+        if keep_start {
+            record.make_aside().last_start = Some(now);
+        }
+        if let Some(aside) = record.aside_mut() {
+            aside.reason = None;
+        }
         if attempt > 1 {
             self.counters.retries += 1;
         }
@@ -308,12 +312,21 @@ impl<K: Key> Machine<K> {
         let arrived = judge(record, &own);
         let before = record.tally;
         let paused = record.paused;
-        let mut causes = std::mem::take(&mut record.pending.causes);
-        let pending_lane = record.pending.lane;
-        record.pending.clear();
-        fx.drop_carry(std::mem::replace(&mut record.carry, carry));
-        let old_error = std::mem::replace(&mut record.error, ended.error().cloned());
-        fx.drop_error(old_error);
+        let (mut causes, mut pending_lane) = (Causes::default(), None);
+        if let Some(pending) = &mut record.pending {
+            causes = std::mem::take(&mut pending.causes);
+            pending_lane = pending.lane;
+            pending.clear();
+        }
+        if let Some(aside) = record.aside_mut() {
+            fx.drop_carry(aside.carry.take());
+            fx.drop_error(aside.error.take());
+        }
+        if carry.is_some() || ended.error().is_some() {
+            let aside = record.make_aside();
+            aside.carry = carry;
+            aside.error = ended.error().cloned();
+        }
         let on = Circumstances {
             config: &self.config,
             now,
@@ -344,9 +357,9 @@ impl<K: Key> Machine<K> {
         record.tally = tally;
         record.causes = causes;
         if let super::ended::Ended::WaitFor { reason, .. } = ended {
-            record.reason = Some(reason);
+            record.make_aside().reason = Some(reason);
         } else if kind == OutcomeKind::Fenced {
-            record.reason = Some("the next term".into());
+            record.make_aside().reason = Some("the next term".into());
         }
         super::waiting::answer(record, run, kind, last, fx);
 
@@ -391,7 +404,7 @@ impl<K: Key> Machine<K> {
         };
         let record = self.record(id);
         record.paused = true;
-        let waiters = std::mem::take(&mut record.waiters);
+        let waiters = record.take_waiters();
         waiters.into_iter().for_each(|waiter| fx.answer(waiter.ticket, Answer::Paused));
     }
 
@@ -443,7 +456,7 @@ impl<K: Key> Machine<K> {
     fn answer_all(&mut self, answer: &Answer, fx: &mut Effects<K>) {
         for id in self.ids() {
             let Some(record) = self.slot_mut(id).record.as_mut() else { continue };
-            let waiters = std::mem::take(&mut record.waiters);
+            let waiters = record.take_waiters();
             waiters.into_iter().for_each(|waiter| fx.answer(waiter.ticket, answer.clone()));
         }
     }
@@ -587,7 +600,7 @@ impl<K: Key> Machine<K> {
     /// When the minimum interval lets the key start again.
     fn earliest(&self, id: Id) -> Time {
         let record = self.slot(id).record.as_ref();
-        let last_start = record.and_then(|record| record.last_start);
+        let last_start = record.and_then(|record| record.aside()?.last_start);
         last_start.map_or(Time::ZERO, |start| start.saturating_add(self.config.min_interval))
     }
 
@@ -638,9 +651,11 @@ impl<K: Key> Machine<K> {
         }
         self.free.push(id);
         if let Some(mut record) = slot.record.take() {
-            fx.drop_error(record.error.take());
-            fx.drop_carry(record.carry.take());
-            let waiters = std::mem::take(&mut record.waiters);
+            if let Some(aside) = record.aside_mut() {
+                fx.drop_error(aside.error.take());
+                fx.drop_carry(aside.carry.take());
+            }
+            let waiters = record.take_waiters();
             let answer = if self.closed { Answer::Stopped } else { Answer::Converged };
             waiters.into_iter().for_each(|waiter| fx.answer(waiter.ticket, answer.clone()));
             self.recycle(record);
@@ -729,7 +744,7 @@ fn spread_hash(hash: u32) -> u64 {
 
 /// Tells the run's own changes from foreign ones, now that its writes are known.
 fn judge(record: &Record, own: &[OwnWrite]) -> Arrived {
-    let pending = &record.pending;
+    let Some(pending) = &record.pending else { return Arrived::default() };
     let mut arrived = Arrived {
         input: pending.input,
         observed: pending.observed,
@@ -753,3 +768,9 @@ fn judge(record: &Record, own: &[OwnWrite]) -> Arrived {
 
 #[cfg(test)]
 mod check;
+
+#[cfg(all(test, reconcile_loom))]
+mod interleavings;
+
+#[cfg(all(test, reconcile_loom))]
+mod stopping;

@@ -36,7 +36,7 @@ impl<K: Key> Machine<K> {
             let run = self.runs + 1;
             let record = self.record(id);
             record.causes.add(Cause::new(CauseKind::Enqueued, "somebody waits for it"));
-            record.waiters.push(Waiter { ticket, wants: Wants::Converged { run } });
+            record.make_aside().waiters.push(Waiter { ticket, wants: Wants::Converged { run } });
             self.enter_ready(id);
             return;
         };
@@ -52,7 +52,7 @@ impl<K: Key> Machine<K> {
                 return;
             }
             State::Parked(Park::Permanent) => {
-                let error = self.record(id).error.clone();
+                let error = self.record(id).error().cloned();
                 let error = error.unwrap_or_else(|| ReconcileError::new(Retry::Never, "failed for good"));
                 fx.answer(ticket, Answer::Failed(error));
                 return;
@@ -61,7 +61,7 @@ impl<K: Key> Machine<K> {
             State::Running => self.record(id).run.as_ref().map_or(0, |(run, _)| *run),
             _ => self.runs + 1,
         };
-        self.record(id).waiters.push(Waiter { ticket, wants: Wants::Converged { run } });
+        self.record(id).make_aside().waiters.push(Waiter { ticket, wants: Wants::Converged { run } });
     }
 
     /// Registers who waits for the end of a key's next run.
@@ -80,20 +80,21 @@ impl<K: Key> Machine<K> {
             None => {
                 // Parked without a reason to run: it is kept only because somebody waits.
                 let id = self.insert(hash, Arc::new(key), Lane::Normal);
-                self.record(id).reason = Some("a first signal".into());
+                self.record(id).make_aside().reason = Some("a first signal".into());
                 self.enter_parked(id, Park::Waiting);
                 id
             }
         };
-        self.record(id).waiters.push(Waiter { ticket, wants: Wants::Outcome });
+        self.record(id).make_aside().waiters.push(Waiter { ticket, wants: Wants::Outcome });
     }
 
     /// Forgets a waiter that is gone.
     pub(crate) fn forget_waiter(&mut self, hash: u32, key: &K, ticket: u64, fx: &mut Effects<K>) {
         let Some(id) = self.find(hash, key) else { return };
         let record = self.record(id);
-        record.waiters.retain(|waiter| waiter.ticket != ticket);
-        let unwanted = record.waiters.is_empty();
+        let waiters = &mut record.make_aside().waiters;
+        waiters.retain(|waiter| waiter.ticket != ticket);
+        let unwanted = waiters.is_empty();
         let slot = self.slot(id);
         if unwanted && slot.last.is_none() && slot.state == State::Parked(Park::Waiting) {
             // It never ran and was kept only for the waiters.
@@ -113,11 +114,12 @@ pub(super) fn answer<K>(
     last: LastRun,
     fx: &mut Effects<K>,
 ) {
-    if record.waiters.is_empty() {
+    let Some(aside) = record.aside_mut() else { return };
+    if aside.waiters.is_empty() {
         return;
     }
-    let error = record.error.clone();
-    record.waiters.retain(|waiter| {
+    let error = aside.error.clone();
+    aside.waiters.retain(|waiter| {
         let answer = match waiter.wants {
             Wants::Outcome => Answer::Outcome { kind, error: error.clone(), took: last.took() },
             Wants::Converged { run: wanted } if run < wanted => return true,
