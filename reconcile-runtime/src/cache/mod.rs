@@ -611,8 +611,9 @@ impl<R: Resource> Post for Cache<R> {
                     self.tell(|| subscriber.flagged(&object));
                 }
             }
-            Item::Replay { to, mut objects, flagged } => {
+            Item::Replay { to, mut objects, mut flagged } => {
                 sort(&mut objects);
+                sort(&mut flagged); // they come from a hash map, and their order is the order of the signals
                 for object in objects {
                     let after = object.meta().revision;
                     let step = Step { kind: self.number, before: Revision(0), after };

@@ -140,6 +140,21 @@ async fn an_unreadable_object_keeps_its_last_good_version_and_is_flagged() {
 }
 
 #[tokio::test]
+async fn a_late_subscriber_hears_of_unreadable_objects_in_key_order() {
+    let world = World::synced().await;
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    for name in names.iter().rev() {
+        world.store.create(name).await;
+        world.store.memory.damage::<Web>(&key(name), Damage::Content, "not JSON").unwrap();
+        world.settle().await;
+    }
+    let late = Arc::new(Told::default());
+    world.kind.subscribe(late.clone());
+    let flagged: Vec<String> = late.take().into_iter().filter(|line| line.ends_with("flagged")).collect();
+    assert_eq!(flagged, names.map(|name| format!("{name} flagged")));
+}
+
+#[tokio::test]
 async fn listings_are_in_key_order() {
     let (cache, _) = cache();
     for (revision, name) in (1..).zip(["c", "a", "b"]) {
