@@ -26,8 +26,8 @@ pub use controller::{
 pub use environment::{Environment, Time};
 pub use handle::{Handle, Idle, NotConverged, RunReport, Stopped};
 pub use manager::{
-    ControllerStatus, LoopRole, LoopStatus, Manager, ManagerHandle, ManagerStatus, Phase, Readiness, RunError,
-    UnsyncedKind, WaitingController,
+    ControllerStatus, LoopRole, LoopStatus, Manager, ManagerHandle, ManagerStatus, Phase, Readiness,
+    RunError, UnsyncedKind, WaitingController,
 };
 #[cfg(feature = "signal")]
 pub use manager::{Shutdown, shutdown_signal};

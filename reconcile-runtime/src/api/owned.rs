@@ -1,8 +1,6 @@
 //! Making an object the child of another. Pure.
 
-use reconcile_core::{
-    Faults, Owner, OwnerReference, Resource, StoreError, StoreFault,
-};
+use reconcile_core::{Faults, Owner, OwnerReference, Resource, StoreError, StoreFault};
 
 /// Makes `owner` the controller of a new object, which inherits the owner's namespace.
 ///
@@ -36,10 +34,7 @@ pub(super) fn adopt<R: Resource>(owner: &impl Owner, child: &mut R) -> Result<()
     {
         faults.add(
             "metadata.ownerReferences",
-            format!(
-                "{} {} is the controller already: an object has at most one",
-                other.kind, other.key
-            ),
+            format!("{} {} is the controller already: an object has at most one", other.kind, other.key),
         );
     }
     if !faults.is_empty() {
@@ -99,7 +94,10 @@ mod tests {
             refusal(&owner, child),
             ["metadata.ownerReferences", "metadata.namespace", "metadata.ownerReferences"]
         );
-        assert_eq!(refusal(&stored(web("w").namespace("n")), pod("p").namespace("m")), ["metadata.namespace"]);
+        assert_eq!(
+            refusal(&stored(web("w").namespace("n")), pod("p").namespace("m")),
+            ["metadata.namespace"]
+        );
         assert_eq!(refusal(&web("w"), pod("p")), ["metadata.ownerReferences"]);
     }
 }

@@ -23,10 +23,7 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use reconcile_core::{
-    Run, StoreError,
-    store::Fence,
-};
+use reconcile_core::{Run, StoreError, store::Fence};
 
 use crate::change::Step;
 

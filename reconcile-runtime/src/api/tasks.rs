@@ -71,7 +71,9 @@ impl TaskBag {
                 };
                 drop(ended);
             }
-            Err(text) => tracing::warn!(reason = %text, "{name}: not followed to its end, it may or may not land"),
+            Err(text) => {
+                tracing::warn!(reason = %text, "{name}: not followed to its end, it may or may not land")
+            }
         }
     }
 

@@ -42,7 +42,10 @@ impl<R: Resource> Writer<R> {
     pub(super) async fn update(&self, object: R) -> Result<Arc<R>, StoreError> {
         let as_written = Arc::new(object.clone());
         let revision = object.meta().revision;
-        Ok(self.write(Write::Update(object), Some(revision)).await.map(|written| left(written, &as_written))?)
+        Ok(self
+            .write(Write::Update(object), Some(revision))
+            .await
+            .map(|written| left(written, &as_written))?)
     }
 
     pub(super) async fn update_status(
@@ -116,7 +119,8 @@ impl<R: Resource> Writer<R> {
             current = match live {
                 Live::Found(object) => object,
                 Live::Absent => return Err(gone()),
-                Live::Unknown => return Err(error),
+                Live::Unknown if self.cache().is_some() => return Err(error),
+                Live::Unknown => self.read(key).await?.ok_or_else(gone)?,
             };
         }
     }

@@ -39,7 +39,7 @@ pub(crate) mod test_store;
 #[cfg(test)]
 pub(crate) mod test_task;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tombstone;
 mod transition;
 
@@ -137,10 +137,22 @@ struct State<R: Resource> {
 
 /// What the outbox delivers. Each carries whom to tell: those who had subscribed when it was pushed.
 pub(crate) enum Item<R: Resource> {
-    Changed { to: Subscribers<R>, change: Change<R>, step: Step, initial: Initial },
-    Flagged { to: Subscribers<R>, object: Arc<R> },
+    Changed {
+        to: Subscribers<R>,
+        change: Change<R>,
+        step: Step,
+        initial: Initial,
+    },
+    Flagged {
+        to: Subscribers<R>,
+        object: Arc<R>,
+    },
     /// Everything that was there when a subscriber came.
-    Replay { to: Arc<dyn Subscriber<R>>, objects: Vec<Arc<R>>, flagged: Vec<Arc<R>> },
+    Replay {
+        to: Arc<dyn Subscriber<R>>,
+        objects: Vec<Arc<R>>,
+        flagged: Vec<Arc<R>>,
+    },
 }
 
 /// A key, what came in for it, and what the indexes need to know of it.

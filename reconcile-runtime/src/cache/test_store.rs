@@ -231,11 +231,7 @@ impl Faulty {
     }
 }
 
-fn fail(
-    operation: &'static str,
-    kind: &'static str,
-    fault: Option<StoreFault>,
-) -> Result<(), StoreError> {
+fn fail(operation: &'static str, kind: &'static str, fault: Option<StoreFault>) -> Result<(), StoreError> {
     match fault {
         Some(fault) => Err(StoreError::of_kind(operation, kind, fault).because("the test says so")),
         None => Ok(()),
@@ -292,10 +288,11 @@ impl<R: Resource> Store<R> for Faulty {
                 _ => Some(None),
             }
         });
-        let events = stream::select_with_strategy(cut, inner.map(Some), |(): &mut ()| {
-            stream::PollNext::Left
-        });
-        Ok(events.take_while(|item| futures::future::ready(item.is_some())).filter_map(futures::future::ready).boxed())
+        let events = stream::select_with_strategy(cut, inner.map(Some), |(): &mut ()| stream::PollNext::Left);
+        Ok(events
+            .take_while(|item| futures::future::ready(item.is_some()))
+            .filter_map(futures::future::ready)
+            .boxed())
     }
 
     async fn write(&self, write: Write<R>, cx: &WriteContext) -> Result<Written<R>, StoreError> {

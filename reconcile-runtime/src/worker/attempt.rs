@@ -146,5 +146,8 @@ fn panicked(message: &str) -> Ended {
 
 fn over_limit(limit: Option<Duration>) -> ReconcileError {
     let limit = limit.unwrap_or_default();
-    ReconcileError::new(Retry::Backoff, format!("the run took longer than its limit of {limit:?} and was dropped"))
+    ReconcileError::new(
+        Retry::Backoff,
+        format!("the run took longer than its limit of {limit:?} and was dropped"),
+    )
 }

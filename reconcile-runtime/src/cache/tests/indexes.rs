@@ -158,14 +158,16 @@ impl Eq for Touchy {}
 #[tokio::test(start_paused = true)]
 async fn values_are_hashed_once_and_a_panic_of_their_eq_leaves_the_cache_whole() {
     let kind = kind();
-    let index: Index<Web, Touchy> = kind.index("touchy", |web: &Web| [Touchy(u32::try_from(web.spec.replicas).unwrap())]);
+    let index: Index<Web, Touchy> =
+        kind.index("touchy", |web: &Web| [Touchy(u32::try_from(web.spec.replicas).unwrap())]);
     let scaled = |name: &str, revision: u64, replicas: usize| {
         let mut web = (*stored_web(name, "u", revision)).clone();
         web.spec.replicas = replicas;
         Arc::new(web)
     };
     for number in 0..12 {
-        enter(kind.cache(), scaled(&format!("x{number:02}"), number + 1, usize::try_from(number).unwrap())).await;
+        enter(kind.cache(), scaled(&format!("x{number:02}"), number + 1, usize::try_from(number).unwrap()))
+            .await;
     }
     assert_eq!(HASHES.load(Ordering::SeqCst), 12, "no rehash when the table grows");
     enter(kind.cache(), scaled("bad", 100, 13)).await;

@@ -196,7 +196,8 @@ fn p9_listing_readers_do_not_starve_a_writer() {
 fn writers_on_many_threads_are_told_in_order() {
     let (cache, told) = cache();
     let revision = Arc::new(AtomicUsize::new(1));
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
     let environment = Environment::seeded(1);
     let writers: Vec<_> = (0..8)
         .map(|writer| {
@@ -229,8 +230,10 @@ fn writers_on_many_threads_are_told_in_order() {
     });
     for writer in 0..8 {
         let name = format!("x{writer} ");
-        let lines: Vec<String> = told.lines.lock().unwrap().iter().filter(|l| l.starts_with(&name)).cloned().collect();
-        let revisions: Vec<u64> = lines.iter().map(|line| line.rsplit(' ').next().unwrap().parse().unwrap()).collect();
+        let lines: Vec<String> =
+            told.lines.lock().unwrap().iter().filter(|l| l.starts_with(&name)).cloned().collect();
+        let revisions: Vec<u64> =
+            lines.iter().map(|line| line.rsplit(' ').next().unwrap().parse().unwrap()).collect();
         assert_eq!(revisions.len(), 300);
         assert!(revisions.is_sorted());
     }

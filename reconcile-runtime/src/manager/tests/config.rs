@@ -118,15 +118,11 @@ async fn m6_empty_and_duplicate_names_and_sourceless_controllers_are_refused() {
     assert_eq!(error, ConfigError::EmptyName);
     let error = manager.add(Controller::for_keys("http", keyed())).unwrap_err();
     assert_eq!(error, ConfigError::NoSource { controller: "http".into() });
-    let zero = Controller::for_keys("http", keyed())
-        .resync_from(Duration::ZERO, || async { Ok(vec![1]) });
+    let zero = Controller::for_keys("http", keyed()).resync_from(Duration::ZERO, || async { Ok(vec![1]) });
     assert!(matches!(
         manager.add(zero).unwrap_err(),
         ConfigError::ZeroDuration { setting: "resync_from", .. }
     ));
     let stuck = Controller::for_keys("http", keyed()).enqueued_by_hand().concurrency(0);
-    assert_eq!(
-        manager.add(stuck).unwrap_err(),
-        ConfigError::ZeroConcurrency { controller: "http".into() }
-    );
+    assert_eq!(manager.add(stuck).unwrap_err(), ConfigError::ZeroConcurrency { controller: "http".into() });
 }

@@ -72,10 +72,9 @@ async fn r2_a_kind_that_keeps_dying_ends_the_run_with_its_name_and_runs_get_thei
     let (mut manager, env, log) = manager();
     let store = Slow::new(Listing::Panics, &log);
     let _pods = manager.api::<Object<Pod>>(&store);
-    manager.controllers.add(
-        Box::new(Fake::running("web", &log, &["a"], Dropped::Unwinds)),
-        Needs::Only(Vec::new()),
-    );
+    manager
+        .controllers
+        .add(Box::new(Fake::running("web", &log, &["a"], Dropped::Unwinds)), Needs::Only(Vec::new()));
     let run = manager.restart_limit(2).grace(7 * SECOND).run_until(std::future::pending::<()>());
     let ended = env.before(env.now().saturating_add(60 * SECOND), run).await;
     let Ok(Err(RunError::LoopFailed { name, restarts, last_end })) = ended else { panic!("{ended:?}") };
