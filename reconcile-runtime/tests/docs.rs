@@ -71,9 +71,9 @@ fn every_test_that_a_document_names_exists() {
         for (path, name) in quoted(&read(&root().join(document))).into_iter().filter_map(named_test) {
             named += 1;
             let file = located(path);
-            let tests = known
-                .entry(file)
-                .or_insert_with_key(|file| fs::read_to_string(file).map_or_else(|_| BTreeSet::new(), |text| tests_of(&text)));
+            let tests = known.entry(file).or_insert_with_key(|file| {
+                fs::read_to_string(file).map_or_else(|_| BTreeSet::new(), |text| tests_of(&text))
+            });
             if !tests.contains(name) {
                 wrong.push(format!("{document}: {path} has no test `{name}`"));
             }
@@ -106,7 +106,9 @@ fn every_file_that_a_document_names_or_links_exists() {
         let path = root().join(document);
         let folder = path.parent().expect("a document is in a folder");
         let text = read(&path);
-        for file in quoted(&text).into_iter().filter(|text| text.ends_with(".rs") && !text.contains([' ', '*'])) {
+        for file in
+            quoted(&text).into_iter().filter(|text| text.ends_with(".rs") && !text.contains([' ', '*']))
+        {
             assert!(located(file).is_file(), "{document} names `{file}`");
         }
         let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
