@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use reconcile_core::{Resource, Revision};
+use reconcile_core::{ObjectKey, Resource, Revision};
 
 /// What happened to an object in the cache. There is one shape of delete, always with the last known object.
 ///
@@ -70,8 +70,8 @@ pub(crate) struct Step {
 
 /// Who is told of changes: a controller's source. Called synchronously, in order, outside every lock.
 pub(crate) trait Subscriber<R: Resource>: Send + Sync + 'static {
-    /// A change happened. `initial` marks what was there at the first listing, or is replayed.
-    fn changed(&self, change: &Change<R>, step: Step, initial: Initial);
+    /// A change happened to the object under `key`, which shares the cache's own allocation. `initial` marks what was there at the first listing, or is replayed.
+    fn changed(&self, key: &ObjectKey, change: &Change<R>, step: Step, initial: Initial);
 
     /// An object that could be read is now stored in a form that cannot be, or can be read again.
     fn flagged(&self, object: &Arc<R>);

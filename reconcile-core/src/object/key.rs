@@ -40,12 +40,7 @@ impl ObjectKey {
 
     /// A name within a namespace. A NUL character, which no stored name can contain, is replaced.
     pub fn namespaced(namespace: &str, name: &str) -> Self {
-        let (namespace, name) = (clean(namespace), clean(name));
-        let mut text = String::with_capacity(namespace.len() + 1 + name.len());
-        text.push_str(&namespace);
-        text.push(SEPARATOR);
-        text.push_str(&name);
-        ObjectKey { text: text.into() }
+        ObjectKey { text: join(&clean(namespace), &clean(name)) }
     }
 
     /// With or without a namespace.
@@ -66,6 +61,27 @@ impl ObjectKey {
     pub fn name(&self) -> &str {
         self.text.split_once(SEPARATOR).map_or(&self.text, |(_, name)| name)
     }
+}
+
+/// Texts up to this length are joined on the stack, so that a key costs one allocation and not two: nearly all
+/// namespaces and names together are shorter.
+const ON_STACK: usize = 96;
+
+fn join(namespace: &str, name: &str) -> Arc<str> {
+    let mut stack = [0; ON_STACK];
+    match join_into(&mut stack, namespace, name) {
+        Some(text) => text.into(),
+        None => [namespace, name].join("\0").into(),
+    }
+}
+
+/// Joins in zeroed memory, where the separator stands already. None if there is too little of it.
+fn join_into<'a>(zeroed: &'a mut [u8], namespace: &str, name: &str) -> Option<&'a str> {
+    let start = namespace.len() + 1;
+    let end = start + name.len();
+    zeroed.get_mut(..namespace.len())?.copy_from_slice(namespace.as_bytes());
+    zeroed.get_mut(start..end)?.copy_from_slice(name.as_bytes());
+    std::str::from_utf8(zeroed.get(..end)?).ok()
 }
 
 /// The separator inside a part would make two different keys equal.

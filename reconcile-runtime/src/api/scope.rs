@@ -18,7 +18,10 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Poll, Waker},
 };
 
@@ -33,6 +36,8 @@ pub(crate) struct RunScope {
     controller: Arc<str>,
     /// The term, if the controller is elected; goes with every write.
     fence: Option<Fence>,
+    /// Whether anything was ever put into `state` since the last report: set before it, cleared by the report.
+    touched: AtomicBool,
     state: Mutex<ScopeState>,
 }
 
@@ -76,17 +81,12 @@ pub(crate) trait Refresh: Send + Sync + 'static {
 impl RunScope {
     /// A scope for the runs of a controller, in a term if it is elected. Allocates once.
     pub(crate) fn new(controller: Arc<str>, fence: Option<Fence>) -> Arc<Self> {
-        Arc::new(RunScope { controller, fence, state: Mutex::default() })
+        Arc::new(RunScope { controller, fence, touched: AtomicBool::new(false), state: Mutex::default() })
     }
 
     /// The scope of the run that is being polled on this thread, if there is one.
     pub(crate) fn current() -> Option<Arc<RunScope>> {
         Arc::downcast(Run::current()?.ambient()?.clone()).ok()
-    }
-
-    /// Who writes.
-    pub(crate) fn controller(&self) -> &Arc<str> {
-        &self.controller
     }
 
     /// The term that goes with every write.
@@ -99,18 +99,17 @@ impl RunScope {
         self.lock().report.own.iter().any(|write| write.step == step)
     }
 
-    /// Makes the scope new for another run of the same controller and term. Exclusive access shows that no
-    /// write of the last run is left.
-    pub(crate) fn reset(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        state.report = ScopeReport::default();
-        state.in_flight = 0;
-        state.waiting.clear();
+    /// Whether the run started a write or left anything behind. Without it there is nothing to wait for and
+    /// nothing to report.
+    pub(crate) fn is_touched(&self) -> bool {
+        self.touched.load(Ordering::Acquire)
     }
 
     /// Takes what the run left behind. Empty lists cost no allocation.
     pub(crate) fn report(&self) -> ScopeReport {
-        std::mem::take(&mut self.lock().report)
+        let report = std::mem::take(&mut self.lock().report);
+        self.touched.store(false, Ordering::Release);
+        report
     }
 
     /// Whether no write is in flight.
@@ -140,6 +139,7 @@ impl RunScope {
 
     /// A write of this run starts.
     pub(crate) fn start(self: &Arc<Self>) -> InFlight {
+        self.touched.store(true, Ordering::Release);
         self.lock().in_flight += 1;
         InFlight { scope: self.clone() }
     }
@@ -147,6 +147,7 @@ impl RunScope {
     /// A write of this run changed something; `step` is none if the object is in no cache of the manager, or
     /// if nobody can tell which revision was this run's.
     pub(crate) fn wrote(&self, own: Option<OwnWrite>) {
+        self.touched.store(true, Ordering::Release);
         let mut state = self.lock();
         state.report.effective_writes = state.report.effective_writes.saturating_add(1);
         state.report.own.extend(own);
@@ -154,12 +155,14 @@ impl RunScope {
 
     /// A write of this run lost to somebody who was quicker.
     pub(crate) fn conflicted(&self) {
+        self.touched.store(true, Ordering::Release);
         let mut state = self.lock();
         state.report.conflicts = state.report.conflicts.saturating_add(1);
     }
 
     /// The object could not be read after a failed write: the key's next run has to do it first.
     pub(crate) fn needs(&self, refresh: Box<dyn Refresh>) {
+        self.touched.store(true, Ordering::Release);
         self.lock().report.refresh.push(refresh);
     }
 
@@ -261,17 +264,17 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_taken_once_and_a_reset_forgets() {
-        let mut scope = scope();
+    fn a_report_is_taken_once_and_an_untouched_scope_has_none() {
+        let scope = scope();
+        assert!(!scope.is_touched());
         let step = Step { kind: 1, before: Revision(3), after: Revision(4) };
         scope.wrote(Some(OwnWrite { step, status_only: true }));
         scope.wrote(None);
         scope.conflicted();
+        assert!(scope.is_touched());
         let report = scope.report();
         assert_eq!((report.own.len(), report.effective_writes, report.conflicts), (1, 2, 1));
-        assert_eq!(scope.report().effective_writes, 0);
-        scope.wrote(None);
-        Arc::get_mut(&mut scope).unwrap().reset();
+        assert!(!scope.is_touched());
         assert_eq!(scope.report().effective_writes, 0);
     }
 

@@ -139,6 +139,7 @@ struct State<R: Resource> {
 pub(crate) enum Item<R: Resource> {
     Changed {
         to: Subscribers<R>,
+        key: ObjectKey,
         change: Change<R>,
         step: Step,
         initial: Initial,
@@ -442,7 +443,8 @@ impl<R: Resource> Cache<R> {
                 News::Changed { change, before, after } => {
                     let there = first_listing && matches!(change, Change::Added(_));
                     let initial = if there { Initial::Yes } else { Initial::No };
-                    Item::Changed { to, change, step: Step { kind: self.number, before, after }, initial }
+                    let step = Step { kind: self.number, before, after };
+                    Item::Changed { to, key: key.clone(), change, step, initial }
                 }
                 News::Flagged(object) => Item::Flagged { to, object },
             });
@@ -599,9 +601,9 @@ impl<R: Resource> Post for Cache<R> {
     fn deliver(&self, item: Item<R>) {
         let _delivering = Delivering::enter();
         match item {
-            Item::Changed { to, change, step, initial } => {
+            Item::Changed { to, key, change, step, initial } => {
                 for subscriber in to.iter() {
-                    self.tell(|| subscriber.changed(&change, step, initial));
+                    self.tell(|| subscriber.changed(&key, &change, step, initial));
                 }
             }
             Item::Flagged { to, object } => {
@@ -614,7 +616,8 @@ impl<R: Resource> Post for Cache<R> {
                 for object in objects {
                     let after = object.meta().revision;
                     let step = Step { kind: self.number, before: Revision(0), after };
-                    self.tell(|| to.changed(&Change::Added(object), step, Initial::Yes));
+                    let key = object.key();
+                    self.tell(|| to.changed(&key, &Change::Added(object), step, Initial::Yes));
                 }
                 for object in &flagged {
                     self.tell(|| to.flagged(object));

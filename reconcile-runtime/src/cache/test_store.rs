@@ -346,7 +346,7 @@ impl Told {
 }
 
 impl<R: Resource> Subscriber<R> for Told {
-    fn changed(&self, change: &Change<R>, step: Step, initial: Initial) {
+    fn changed(&self, _key: &ObjectKey, change: &Change<R>, step: Step, initial: Initial) {
         let object = change.object();
         let what = match (change, initial) {
             (Change::Added(_), Initial::Yes) => "initial".to_owned(),

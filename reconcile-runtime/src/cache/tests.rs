@@ -5,6 +5,8 @@ mod writers;
 
 use std::sync::Arc;
 
+use reconcile_core::ObjectKey;
+
 use crate::{
     Change,
     cache::{Cache, test_store::Web},
@@ -15,7 +17,7 @@ use crate::{
 pub(crate) struct Looks(pub(crate) Box<dyn Fn() + Send + Sync>);
 
 impl Subscriber<Web> for Looks {
-    fn changed(&self, _: &Change<Web>, _: Step, _: Initial) {
+    fn changed(&self, _: &ObjectKey, _: &Change<Web>, _: Step, _: Initial) {
         (self.0)();
     }
 

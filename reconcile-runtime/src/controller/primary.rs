@@ -50,8 +50,7 @@ struct Connected<R> {
 }
 
 impl<R: Resource> Subscriber<R> for Connected<R> {
-    fn changed(&self, change: &Change<R>, step: Step, initial: Initial) {
-        let key = change.object().key();
+    fn changed(&self, key: &ObjectKey, change: &Change<R>, step: Step, initial: Initial) {
         let cause = Cause::of_object(cause_kind(change, initial), R::KIND, key.clone());
         match pause(change) {
             PauseStep::Pause => self.line.intake.pause_key(key.clone(), cause.clone()),
@@ -64,7 +63,7 @@ impl<R: Resource> Subscriber<R> for Connected<R> {
         }
         if self.line.passes(&self.filters, change) {
             let signal = Signal::new(primary(change), lane(initial, self.lane), cause).step(step);
-            self.line.signal(key, signal);
+            self.line.signal(key.clone(), signal);
         }
     }
 
@@ -121,13 +120,23 @@ mod tests {
     async fn each_change_of_the_primary_signals_its_own_key() {
         let (primary, intake) = connected(Vec::new());
         let old = web(|_| ());
-        primary.changed(&Change::Added(old.clone()), STEP, Initial::Yes);
-        primary.changed(&Change::Added(old.clone()), STEP, Initial::No);
+        primary.changed(&ObjectKey::new("web"), &Change::Added(old.clone()), STEP, Initial::Yes);
+        primary.changed(&ObjectKey::new("web"), &Change::Added(old.clone()), STEP, Initial::No);
         let new = web(|web| web.meta.generation = 2);
-        primary.changed(&Change::Updated { old: old.clone(), new }, STEP, Initial::No);
+        primary.changed(
+            &ObjectKey::new("web"),
+            &Change::Updated { old: old.clone(), new },
+            STEP,
+            Initial::No,
+        );
         let new = web(|web| web.status = 2);
-        primary.changed(&Change::Updated { old: old.clone(), new }, STEP, Initial::No);
-        primary.changed(&Change::Deleted(old.clone()), STEP, Initial::No);
+        primary.changed(
+            &ObjectKey::new("web"),
+            &Change::Updated { old: old.clone(), new },
+            STEP,
+            Initial::No,
+        );
+        primary.changed(&ObjectKey::new("web"), &Change::Deleted(old.clone()), STEP, Initial::No);
         primary.flagged(&old);
         assert_eq!(
             intake.take(),
@@ -140,16 +149,28 @@ mod tests {
                 signal(SignalKind::Observed, Lane::Normal, "updated"),
             ]
         );
+        // A run can tell its own writes only by the step; a flag is no write.
+        assert_eq!(intake.steps(), [Some(STEP), Some(STEP), Some(STEP), Some(STEP), Some(STEP), None]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_pause_annotation_is_read_ahead_of_a_filter_that_hides_everything() {
         let (primary, intake) = connected(vec![Arc::new(|_| false)]);
         let (on, off) = (paused(), web(|_| ()));
-        primary.changed(&Change::Added(on.clone()), STEP, Initial::Yes);
-        primary.changed(&Change::Updated { old: on.clone(), new: off.clone() }, STEP, Initial::No);
-        primary.changed(&Change::Updated { old: off, new: on.clone() }, STEP, Initial::No);
-        primary.changed(&Change::Deleted(on), STEP, Initial::No);
+        primary.changed(&ObjectKey::new("web"), &Change::Added(on.clone()), STEP, Initial::Yes);
+        primary.changed(
+            &ObjectKey::new("web"),
+            &Change::Updated { old: on.clone(), new: off.clone() },
+            STEP,
+            Initial::No,
+        );
+        primary.changed(
+            &ObjectKey::new("web"),
+            &Change::Updated { old: off, new: on.clone() },
+            STEP,
+            Initial::No,
+        );
+        primary.changed(&ObjectKey::new("web"), &Change::Deleted(on), STEP, Initial::No);
         let key = ObjectKey::new("web");
         assert_eq!(
             intake.take(),
@@ -174,7 +195,12 @@ mod tests {
                 web.meta.generation = generation;
                 web.status = status;
             });
-            primary.changed(&Change::Updated { old: old.clone(), new }, STEP, Initial::No);
+            primary.changed(
+                &ObjectKey::new("web"),
+                &Change::Updated { old: old.clone(), new },
+                STEP,
+                Initial::No,
+            );
             assert_eq!(!intake.take().is_empty(), passes, "generation {generation}, status {status}");
         }
     }

@@ -210,6 +210,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_cache_resync_that_panicked_is_made_up_for_at_once_and_not_a_period_later() {
+        let env = Environment::seeded(1);
+        let calls = AtomicUsize::new(0);
+        let resync = Resync::of_cache("Web", MINUTE, move || {
+            assert_ne!(calls.fetch_add(1, Ordering::SeqCst), 0, "bad key");
+            vec![7]
+        });
+        let (_tasks, intake, _line) = start(&env, resync);
+        env.sleep(MINUTE + Duration::from_secs(1)).await;
+        assert_eq!(intake.keys(), [7]);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_long_list_gives_way_after_each_batch() {
         let env = Environment::seeded(1);
         let (line, intake) = line(&env);

@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use reconcile_core::{Cause, Key, Resource};
+use reconcile_core::{Cause, Key, ObjectKey, Resource};
 
 pub(crate) use super::kind::KindId;
 use super::watch::Filter;
@@ -137,10 +137,6 @@ impl SourceStats {
         &self.name
     }
 
-    pub(crate) fn shared_name(&self) -> &Arc<str> {
-        &self.name
-    }
-
     pub(super) fn panicked(&self, what: &str, message: &str) {
         let text = format!("{what}: {message}");
         let mut counts = self.status.lock().unwrap_or_else(PoisonError::into_inner);
@@ -218,9 +214,9 @@ impl<R: Resource> Tap<R> {
 }
 
 impl<R: Resource> Subscriber<R> for Tap<R> {
-    fn changed(&self, change: &Change<R>, step: Step, initial: Initial) {
+    fn changed(&self, key: &ObjectKey, change: &Change<R>, step: Step, initial: Initial) {
         if let Some(subscriber) = self.open() {
-            subscriber.changed(change, step, initial);
+            subscriber.changed(key, change, step, initial);
         }
     }
 
@@ -267,11 +263,19 @@ pub(super) mod tests {
 
     /// An intake that only remembers.
     #[derive(Default)]
-    pub(in crate::controller) struct Remember<K>(Mutex<Vec<Told<K>>>);
+    pub(in crate::controller) struct Remember<K> {
+        told: Mutex<Vec<Told<K>>>,
+        /// Of each signal, from which change it is.
+        steps: Mutex<Vec<Option<Step>>>,
+    }
 
     impl<K: Key> Remember<K> {
         pub(in crate::controller) fn take(&self) -> Vec<Told<K>> {
-            std::mem::take(&mut *self.0.lock().unwrap())
+            std::mem::take(&mut *self.told.lock().unwrap())
+        }
+
+        pub(in crate::controller) fn steps(&self) -> Vec<Option<Step>> {
+            self.steps.lock().unwrap().clone()
         }
 
         /// The signalled keys, in order.
@@ -283,22 +287,23 @@ pub(super) mod tests {
 
     impl<K: Key> Intake<K> for Remember<K> {
         fn signal(&self, key: K, signal: Signal) {
+            self.steps.lock().unwrap().push(signal.step);
             let told = Told::Signal(key, signal.kind, signal.lane, signal.cause.to_string());
-            self.0.lock().unwrap().push(told);
+            self.told.lock().unwrap().push(told);
         }
 
         fn pause_key(&self, key: K, _cause: Cause) {
-            self.0.lock().unwrap().push(Told::Pause(key));
+            self.told.lock().unwrap().push(Told::Pause(key));
         }
 
         fn resume_key(&self, key: K, _cause: Cause) {
-            self.0.lock().unwrap().push(Told::Resume(key));
+            self.told.lock().unwrap().push(Told::Resume(key));
         }
     }
 
     /// A line to an intake that remembers.
     pub(in crate::controller) fn line<K: Key>(env: &Environment) -> (Line<K>, Arc<Remember<K>>) {
-        let intake = Arc::new(Remember(Mutex::new(Vec::new())));
+        let intake = Arc::new(Remember { told: Mutex::default(), steps: Mutex::default() });
         let line = Line {
             intake: intake.clone(),
             env: env.clone(),

@@ -175,12 +175,12 @@ impl<R: Resource, K: Key> Watching<R, K> {
 }
 
 impl<R: Resource, K: Key> Subscriber<R> for Watching<R, K> {
-    fn changed(&self, change: &Change<R>, step: Step, initial: Initial) {
+    fn changed(&self, key: &ObjectKey, change: &Change<R>, step: Step, initial: Initial) {
         if !self.line.passes(&self.filters, change) {
             return;
         }
         let lane = lane(initial, self.lane);
-        let cause = Cause::of_object(cause_kind(change, initial), R::KIND, change.object().key());
+        let cause = Cause::of_object(cause_kind(change, initial), R::KIND, key.clone());
         // Most objects map to one key, before and after: one signal is enough then, and no list is needed to
         // see that. Beyond the first key the queue merges.
         let mut first: Option<K> = None;
@@ -272,7 +272,7 @@ mod tests {
             (updated(&[], &[3]), &[3]),
         ];
         for (change, keys) in cases {
-            watch.changed(&change, STEP, Initial::No);
+            watch.changed(&ObjectKey::new("pod"), &change, STEP, Initial::No);
             assert_eq!(intake.keys(), keys, "{change:?}");
         }
     }
@@ -280,11 +280,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_signal_of_a_watch_observes_and_names_object_and_event() {
         let (mut watch, intake) = watching(by_webs());
-        watch.changed(&updated(&[1], &[1]), STEP, Initial::No);
-        watch.changed(&Change::Added(pod(&[1])), STEP, Initial::Yes);
+        watch.changed(&ObjectKey::new("pod"), &updated(&[1], &[1]), STEP, Initial::No);
+        watch.changed(&ObjectKey::new("pod"), &Change::Added(pod(&[1])), STEP, Initial::Yes);
         watch.kind = SignalKind::Input;
         watch.lane = Lane::High;
-        watch.changed(&Change::Deleted(pod(&[1])), STEP, Initial::No);
+        watch.changed(&ObjectKey::new("pod"), &Change::Deleted(pod(&[1])), STEP, Initial::No);
         watch.flagged(&pod(&[1]));
         assert_eq!(
             intake.take(),
@@ -295,6 +295,7 @@ mod tests {
                 Told::Signal(1, SignalKind::Input, Lane::High, "Pod pod updated".into()),
             ]
         );
+        assert_eq!(intake.steps(), [Some(STEP), Some(STEP), Some(STEP), None]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -303,9 +304,9 @@ mod tests {
             assert!(!pod.spec.webs.is_empty(), "a pod without webs");
             pod.spec.webs.iter().copied().for_each(each);
         }));
-        watch.changed(&updated(&[], &[3]), STEP, Initial::No);
+        watch.changed(&ObjectKey::new("pod"), &updated(&[], &[3]), STEP, Initial::No);
         assert_eq!(intake.keys(), [3]);
-        watch.changed(&updated(&[4], &[]), STEP, Initial::No);
+        watch.changed(&ObjectKey::new("pod"), &updated(&[4], &[]), STEP, Initial::No);
         assert_eq!(intake.keys(), [4]);
         let status = watch.line.stats.status();
         assert_eq!(status.panics, 2);
@@ -338,7 +339,7 @@ mod tests {
             }
         }
         let (watch, intake) = watching(Arc::new(|_, each| Bomb(0).for_each(each)));
-        watch.changed(&Change::Added(pod(&[])), STEP, Initial::No);
+        watch.changed(&ObjectKey::new("pod"), &Change::Added(pod(&[])), STEP, Initial::No);
         assert_eq!(intake.keys(), [1, 2]);
         assert_eq!(watch.line.stats.status().last_panic.as_deref(), Some("mapper: iterator"));
 
@@ -346,7 +347,7 @@ mod tests {
             let mut fuse = Fuse(vec![8, 9].into_iter());
             (&mut fuse).for_each(each);
         }));
-        watch.changed(&Change::Added(pod(&[])), STEP, Initial::No);
+        watch.changed(&ObjectKey::new("pod"), &Change::Added(pod(&[])), STEP, Initial::No);
         assert_eq!(intake.keys(), [8, 9]);
         assert_eq!(watch.line.stats.status().last_panic.as_deref(), Some("mapper: drop"));
     }
@@ -356,8 +357,8 @@ mod tests {
         let (mut watch, intake) = watching(by_webs());
         watch.filters.push(Arc::new(|_| panic!("no spec")));
         watch.filters.push(Arc::new(|change| change.object().spec.webs != [5]));
-        watch.changed(&Change::Added(pod(&[1])), STEP, Initial::No);
-        watch.changed(&Change::Added(pod(&[5])), STEP, Initial::No);
+        watch.changed(&ObjectKey::new("pod"), &Change::Added(pod(&[1])), STEP, Initial::No);
+        watch.changed(&ObjectKey::new("pod"), &Change::Added(pod(&[5])), STEP, Initial::No);
         assert_eq!(intake.keys(), [1]);
         assert_eq!(watch.line.stats.status().last_panic.as_deref(), Some("filter: no spec"));
     }
@@ -383,7 +384,7 @@ mod tests {
         ];
         let (watch, intake) = watching(children::<Pod, Object<WebSpec>>());
         for (change, keys) in cases {
-            watch.changed(&change, STEP, Initial::No);
+            watch.changed(&ObjectKey::new("pod"), &change, STEP, Initial::No);
             assert_eq!(intake.keys(), keys, "{change:?}");
         }
     }

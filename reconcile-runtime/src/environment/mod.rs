@@ -25,6 +25,7 @@ use jiff::Timestamp;
 use reconcile_core::Uid;
 
 pub use clock::Clock;
+pub(crate) use random::Fork;
 pub use random::Random;
 pub use spawn::{JoinTask, Spawn, Task, TaskEnd};
 pub use time::Time;

@@ -34,10 +34,18 @@ impl Random {
         self.source.lock().unwrap_or_else(PoisonError::into_inner).next_u64()
     }
 
-    /// A source of its own, seeded from this one: for a part that draws under its own lock.
-    #[must_use]
-    pub fn fork(&self) -> Self {
-        Random::seeded(self.next_u64())
+    /// A generator of its own, seeded from this source: for a part that draws under its own lock.
+    pub(crate) fn fork(&self) -> Fork {
+        Fork(SmallRng::seed_from_u64(self.next_u64()))
+    }
+}
+
+/// A generator that one owner draws from, without a lock of its own.
+pub(crate) struct Fork(SmallRng);
+
+impl Fork {
+    pub(crate) fn next_u64(&mut self) -> u64 {
+        self.0.next_u64()
     }
 }
 

@@ -268,60 +268,90 @@ impl Lives {
 /// Dropping the future drops the current life.
 pub(super) async fn supervise(mut spec: LoopSpec, env: Environment, board: Arc<Board>) {
     let mut lives = Lives::new(spec.policy, board.restart_limit());
-    spec.stats.update(|status| status.running += 1);
+    let mut counted = Counted::new(&spec.stats);
     loop {
         let began = env.now();
         let end = live(&mut spec.make).await;
         if board.is_stopping() {
-            spec.stats.update(|status| {
-                status.running = status.running.saturating_sub(1);
-                status.finished += 1;
-            });
+            counted.goes(At::Finished, None);
             return;
         }
+        let text = end.text();
         match lives.ended(env.now().since(began), &end, env.random().next_u64()) {
             Verdict::Done => {
-                spec.stats.update(|status| {
-                    status.running = status.running.saturating_sub(1);
-                    status.finished += 1;
-                });
-                tracing::debug!(name: "loop finished", "{} is finished", spec.stats);
+                tracing::debug!("{} is finished", spec.stats);
+                counted.goes(At::Finished, None);
                 return;
             }
             Verdict::RestartAfter(delay) => {
-                let text = end.text();
                 report(&spec.stats, &end, &text, delay);
-                spec.stats.update(|status| {
-                    status.running = status.running.saturating_sub(1);
-                    status.restarting += 1;
-                    status.last_end = Some(text);
-                });
+                counted.goes(At::Restarting, Some(text));
                 env.sleep(delay).await;
-                spec.stats.update(|status| {
-                    status.restarting = status.restarting.saturating_sub(1);
-                    status.running += 1;
-                    status.restarts = status.restarts.saturating_add(1);
-                });
+                counted.goes(At::Running, None);
             }
             Verdict::GiveUp => {
-                let text = end.text();
-                tracing::error!(
-                    "{} is given up after {} short lives in a row: {text}",
-                    spec.stats,
-                    lives.in_a_row
-                );
-                spec.stats.update(|status| {
-                    status.running = status.running.saturating_sub(1);
-                    status.dead += 1;
-                    status.last_end = Some(text.clone());
-                });
-                board.fail(super::RunError::LoopFailed {
-                    name: spec.stats.to_string(),
-                    restarts: spec.stats.status().restarts,
-                    last_end: text,
-                });
+                let (stats, lives) = (&spec.stats, lives.in_a_row);
+                tracing::error!("{stats} is given up after {lives} short lives in a row: {text}");
+                counted.goes(At::Dead, Some(text.clone()));
+                let restarts = stats.status().restarts;
+                board.fail(super::RunError::LoopFailed { name: stats.to_string(), restarts, last_end: text });
                 return;
             }
+        }
+    }
+}
+
+/// Where a loop is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    Running,
+    Restarting,
+    Finished,
+    Dead,
+}
+
+/// Counts one loop in its status, in exactly one place; one that is dropped on the way is in none.
+struct Counted {
+    stats: Arc<LoopStats>,
+    at: At,
+}
+
+impl Counted {
+    fn new(stats: &Arc<LoopStats>) -> Self {
+        stats.update(|status| status.running += 1);
+        Counted { stats: stats.clone(), at: At::Running }
+    }
+
+    fn goes(&mut self, to: At, last_end: Option<String>) {
+        let from = std::mem::replace(&mut self.at, to);
+        self.stats.update(|status| {
+            *status.place(from) = status.place(from).saturating_sub(1);
+            *status.place(to) += 1;
+            if from == At::Restarting && to == At::Running {
+                status.restarts = status.restarts.saturating_add(1);
+            }
+            if last_end.is_some() {
+                status.last_end = last_end;
+            }
+        });
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if matches!(self.at, At::Running | At::Restarting) {
+            self.stats.update(|status| *status.place(self.at) = status.place(self.at).saturating_sub(1));
+        }
+    }
+}
+
+impl LoopStatus {
+    fn place(&mut self, at: At) -> &mut u32 {
+        match at {
+            At::Running => &mut self.running,
+            At::Restarting => &mut self.restarting,
+            At::Finished => &mut self.finished,
+            At::Dead => &mut self.dead,
         }
     }
 }

@@ -39,8 +39,9 @@ impl Default for Histogram {
 
 impl Histogram {
     /// Counts one.
+    #[inline]
     pub fn observe(&mut self, took: Duration) {
-        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let micros = took.as_secs().saturating_mul(1_000_000).saturating_add(took.subsec_micros().into());
         let bucket = (u64::BITS - micros.leading_zeros()) as usize;
         if let Some(count) = self.buckets.get_mut(bucket.min(BUCKETS - 1)) {
             *count += 1;

@@ -227,12 +227,17 @@ fn shortened(
     delay: Delay,
     due: Time,
     arrived: Arrived,
-    tally: Tally,
+    mut tally: Tally,
     on: &Circumstances<'_>,
 ) -> (Next, Tally) {
     match on.config.during_backoff {
         BackoffSignals::Never => (Next::Delayed(delay, due), tally),
-        BackoffSignals::Always if arrived.foreign() => (Next::Ready, tally),
+        BackoffSignals::Always if arrived.foreign() => {
+            if arrived.input {
+                tally.input(on.now, Time::MAX); // a new input did not fail yet
+            }
+            (Next::Ready, tally)
+        }
         BackoffSignals::Always => (Next::Delayed(delay, due), tally),
         BackoffSignals::OnChange => {
             let due = if arrived.observed { due.min(on.now.saturating_add(RETRY_ON_CHANGE)) } else { due };

@@ -13,7 +13,8 @@ pub enum BackoffSignals {
     /// change nothing.
     #[default]
     OnChange,
-    /// Every signal but a resync runs the key at once.
+    /// Every signal but a resync runs the key at once; a new input also clears its failures. After an error
+    /// that says when to come back, only inputs count, as with `OnChange`.
     Always,
     /// No signal shortens the backoff.
     Never,

@@ -31,10 +31,12 @@ pub(super) struct Counters {
 }
 
 impl Counters {
+    #[inline]
     pub(super) fn added(&mut self, kind: CauseKind) {
         count(&mut self.added, kind);
     }
 
+    #[inline]
     pub(super) fn ended(&mut self, kind: OutcomeKind, took: Duration) {
         count(&mut self.ended, kind);
         self.run.observe(took);
@@ -93,14 +95,17 @@ impl Depth {
         self.running + self.running_dirty
     }
 
+    #[inline]
     pub(super) fn enter(&mut self, state: State, lane: Lane) {
         *self.of(state, lane) += 1;
     }
 
+    #[inline]
     pub(super) fn leave(&mut self, state: State, lane: Lane) {
         *self.of(state, lane) -= 1;
     }
 
+    #[inline]
     fn of(&mut self, state: State, lane: Lane) -> &mut usize {
         match (state, lane) {
             (State::Ready, Lane::High) => &mut self.ready_high,

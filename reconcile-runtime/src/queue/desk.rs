@@ -194,8 +194,22 @@ impl<M: Work> Desk<M> {
         wake.now();
     }
 
-    /// Looks for work: `take` gets the work, ends the worker's last run and takes the next. Parks if there is none.
-    pub(crate) fn look<T>(
+    /// Looks for work: `take` gets the work, ends the worker's last run and takes the next. The worker stays
+    /// awake if there is none; it has to look again to park.
+    pub(crate) fn look<T>(&self, seat: Seat, take: impl FnOnce(&mut M) -> Option<T>) -> Option<(T, Called)> {
+        let mut state = self.lock();
+        let parked = self.arrive(&mut state, seat);
+        let job = take(&mut state.work);
+        let wake = state.wake();
+        drop(state);
+        drop(parked);
+        let called = wake.now();
+        job.map(|job| (job, called))
+    }
+
+    /// Looks for work, and parks if there is none. Needs the waker in hand, which costs a clone; a worker with
+    /// a run behind it tries [`look`](Self::look) first.
+    pub(crate) fn look_or_park<T>(
         &self,
         seat: Seat,
         waker: &Waker,
@@ -203,15 +217,8 @@ impl<M: Work> Desk<M> {
     ) -> Found<T> {
         let waker = waker.clone(); // outside the lock (invariant 4)
         let mut state = self.lock();
-        #[cfg(reconcile_loom)]
-        let marked = state.called;
-        let parked = state.arrive(seat);
-        #[cfg(reconcile_loom)]
-        if self.flaw == Flaw::MarkStays {
-            state.called = marked;
-        }
-        let job = take(&mut state.work);
-        let found = match job {
+        let parked = self.arrive(&mut state, seat);
+        let found = match take(&mut state.work) {
             Some(job) => Found::Job(job, Called::No),
             None if state.work.is_closed() => Found::Closed,
             None => {
@@ -268,6 +275,18 @@ impl<M: Work> Desk<M> {
         }
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// The worker looks for work: it is called no more (invariant 2), unless the model checker is to find out.
+    fn arrive(&self, state: &mut State<M>, seat: Seat) -> Sitting {
+        #[cfg(reconcile_loom)]
+        let marked = state.called;
+        let before = state.arrive(seat);
+        #[cfg(reconcile_loom)]
+        if self.flaw == Flaw::MarkStays {
+            state.called = marked;
+        }
+        before
     }
 
     fn lock(&self) -> MutexGuard<'_, State<M>> {

@@ -78,12 +78,16 @@ async fn work(desk: &Desk<Numbers>, done: &AtomicUsize) {
     let seat = desk.sit();
     loop {
         let found = std::future::poll_fn(|cx| {
-            let found = desk.look(seat, cx.waker(), |work| {
+            // As the driver does it: first a look without a waker, then one that parks.
+            let mut take = |work: &mut Numbers| {
                 let number = work.queue.pop_front();
                 work.taken += usize::from(number.is_some());
                 number
-            });
-            match found {
+            };
+            if let Some((number, called)) = desk.look(seat, &mut take) {
+                return Poll::Ready(Found::Job(number, called));
+            }
+            match desk.look_or_park(seat, cx.waker(), &mut take) {
                 Found::Parked => Poll::Pending,
                 found => Poll::Ready(found),
             }

@@ -19,6 +19,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Poll, Waker},
+    time::Duration,
 };
 
 use foldhash::fast::FixedState;
@@ -28,14 +29,15 @@ use tokio::sync::{Notify, oneshot};
 use super::{
     Explanation, QueueConfig, QueueSnapshot, Signal, SignalKind,
     desk::{Called, Desk, Found, Seat, Work},
-    effects::{Answer, Effects},
+    effects::{Answer, Effects, Rare},
     ended::Finished,
     machine::{Machine, Taken},
     signal::Lane,
 };
 use crate::{
     api::scope::RunScope,
-    environment::{Environment, Random, Time},
+    environment::{Environment, Fork, Time},
+    panics::guarded,
 };
 
 /// A work queue: a cheap handle.
@@ -67,10 +69,14 @@ struct Inner<K> {
     abandon: Notify,
 }
 
+/// The most that one run counts for in the mean cost, so that a run that waited for hours does not hide what
+/// the others cost.
+const COSTLIEST_NANOS: u64 = 1_000_000_000;
+
 /// What the desk's lock guards.
 struct Core<K> {
     machine: Machine<K>,
-    random: Random,
+    random: Fork,
     /// The mean cost of the latest runs in nanoseconds, over about eight of them.
     cost_nanos: u64,
     was_quiet: bool,
@@ -103,6 +109,12 @@ struct Reached {
 }
 
 impl<K: Key> Core<K> {
+    /// Takes the cost of a run into the mean.
+    fn costs(&mut self, took: Duration) {
+        let cost = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).min(COSTLIEST_NANOS);
+        self.cost_nanos = self.cost_nanos - self.cost_nanos / 8 + cost / 8;
+    }
+
     fn reached(&mut self) -> Reached {
         let drained = self.machine.is_drained();
         let quiet = drained && self.machine.ready() == 0;
@@ -115,10 +127,11 @@ impl<K: Key> Core<K> {
 
 impl<K: Key> Queue<K> {
     pub(crate) fn new(config: QueueConfig, env: &Environment) -> Self {
-        let random = env.random().fork();
+        let mut random = env.random().fork();
+        let seed = random.next_u64();
         let core = Core {
             machine: Machine::new(config.clone(), env.now()),
-            random: random.clone(),
+            random,
             cost_nanos: 0,
             was_quiet: true,
             was_drained: true,
@@ -128,7 +141,7 @@ impl<K: Key> Queue<K> {
                 name: config.name,
                 desk: Desk::new(core),
                 env: env.clone(),
-                hasher: FixedState::with_seed(random.next_u64()),
+                hasher: FixedState::with_seed(seed),
                 tickets: Mutex::default(),
                 next_ticket: AtomicU64::new(0),
                 quiet: Notify::new(),
@@ -355,7 +368,23 @@ impl<K: Key> Queue<K> {
 
     /// Carries out what an operation left behind (invariant 1).
     fn carry_out(&self, fx: Effects<K>, reached: Reached) {
-        if let Some((control, step)) = &fx.supersede {
+        if let Some(rare) = fx.rare() {
+            self.carry_out_rare(rare);
+        }
+        if reached.quiet {
+            self.inner.quiet.notify_waiters();
+        }
+        if reached.drained {
+            self.inner.drained.notify_waiters();
+        }
+        // Last, and guarded: with it go keys and errors, whose drop is user code.
+        if let Err(message) = guarded(|| drop(fx)) {
+            tracing::error!(controller = &*self.inner.name, panic = %message, "a key or an error panicked in its drop");
+        }
+    }
+
+    fn carry_out_rare(&self, rare: &Rare<K>) {
+        if let Some((control, step)) = &rare.supersede {
             // The run's own write comes back as a signal; it must not cancel the run that made it.
             let own = step.is_some_and(|step| {
                 let scope = control.run().ambient().cloned().and_then(|any| any.downcast::<RunScope>().ok());
@@ -365,24 +394,13 @@ impl<K: Key> Queue<K> {
                 control.supersede();
             }
         }
-        for control in &fx.stop {
+        for control in &rare.stop {
             control.stop();
         }
-        if !fx.answers.is_empty() {
-            let mut tickets = self.tickets();
-            let senders: Vec<_> =
-                fx.answers.iter().map(|(ticket, answer)| (tickets.remove(ticket), answer.clone())).collect();
-            drop(tickets);
-            for (sender, answer) in senders {
-                // A waiter that is gone needs no answer.
-                let _gone = sender.map(|sender| sender.send(answer));
-            }
-        }
-        if reached.quiet {
-            self.inner.quiet.notify_waiters();
-        }
-        if reached.drained {
-            self.inner.drained.notify_waiters();
+        for (ticket, answer) in &rare.answers {
+            let sender = self.tickets().remove(ticket);
+            // A waiter that is gone needs no answer.
+            let _gone = sender.map(|sender| sender.send(answer.clone()));
         }
     }
 
@@ -466,49 +484,80 @@ fn cancelled() -> super::Ended {
     super::Ended::Failed(ReconcileError::new(reconcile_core::Retry::Cancelled, "the worker was stopped"))
 }
 
+/// What a worker that looks for work gets: the job, the run's control, and whether to yield first.
+pub(crate) type Given<K> = (Job<K>, RunControl, Called);
+
 impl<K: Key> WorkerSeat<K> {
-    /// Ends the last run and takes the next key; parks until there is one. None once the queue is closed.
+    /// Ends the last run and takes the next key, in one critical section. None if nothing is due.
     ///
-    /// `make` builds the run of the key that is taken.
+    /// `make` builds the run of the key that is taken: from its attempt, its causes and the time.
+    pub(crate) fn next_now(
+        &self,
+        done: Option<Job<K>>,
+        make: impl FnOnce(u32, Causes, Time) -> RunControl,
+    ) -> Option<Given<K>> {
+        let queue = &self.queue;
+        let now = queue.inner.env.now();
+        let mut fx = Effects::default();
+        let mut reached = Reached::default();
+        let mut spent = None;
+        let mut finished = None;
+        if let Some(mut job) = done {
+            spent = job.taken.take();
+            finished = Some(job.finished.take().unwrap_or_else(|| Finished::of(cancelled())));
+        }
+        let found = queue.inner.desk.look(self.seat, |core| {
+            if let (Some(taken), Some(finished)) = (&spent, finished.take()) {
+                core.costs(now.since(taken.started));
+                let random = core.random.next_u64();
+                core.machine.finish(taken.id, finished, now, random, &mut fx);
+            }
+            let taken = core.machine.take(now, make, &mut fx);
+            reached = core.reached();
+            taken
+        });
+        // The guard of the new key first: what is dropped after it is user code.
+        let next = found.map(|((taken, control), called)| (self.job(taken), control, called));
+        if let Some(taken) = spent {
+            fx.drop_key(taken.key);
+        }
+        queue.carry_out(fx, reached);
+        next
+    }
+
+    /// Waits for a key that is due, and takes it. None once the queue is closed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future takes no key.
     pub(crate) async fn next(
         &self,
-        mut done: Option<Job<K>>,
-        mut make: impl FnMut(u32, Causes) -> RunControl,
-    ) -> Option<(Job<K>, RunControl, Called)> {
+        mut make: impl FnMut(u32, Causes, Time) -> RunControl,
+    ) -> Option<Given<K>> {
         let queue = &self.queue;
         std::future::poll_fn(|cx| {
             let now = queue.inner.env.now();
             let mut fx = Effects::default();
             let mut reached = Reached::default();
-            let (mut spent, mut finished) = (None, None);
-            if let Some(job) = &mut done {
-                spent = job.taken.take();
-                finished = Some(job.finished.take().unwrap_or_else(|| Finished::of(cancelled())));
-            }
-            let found = queue.inner.desk.look(self.seat, cx.waker(), |core| {
-                if let (Some(taken), Some(finished)) = (&spent, finished.take()) {
-                    let cost = now.since(taken.started).as_nanos().min(u128::from(u32::MAX)) as u64;
-                    core.cost_nanos = core.cost_nanos - core.cost_nanos / 8 + cost / 8;
-                    let random = core.random.next_u64();
-                    core.machine.finish(taken.id, finished, now, random, &mut fx);
-                }
+            let found = queue.inner.desk.look_or_park(self.seat, cx.waker(), |core| {
                 let taken = core.machine.take(now, &mut make, &mut fx);
                 reached = core.reached();
                 taken
             });
-            drop(spent);
-            done = None;
-            queue.carry_out(fx, reached);
-            match found {
-                Found::Job((taken, control), called) => {
-                    let job = Job { queue: queue.clone(), taken: Some(taken), finished: None };
-                    Poll::Ready(Some((job, control, called)))
-                }
+            // The guard of the new key first: what is dropped after it is user code.
+            let next = match found {
+                Found::Job((taken, control), called) => Poll::Ready(Some((self.job(taken), control, called))),
                 Found::Parked => Poll::Pending,
                 Found::Closed => Poll::Ready(None),
-            }
+            };
+            queue.carry_out(fx, reached);
+            next
         })
         .await
+    }
+
+    fn job(&self, taken: Taken<K>) -> Job<K> {
+        Job { queue: self.queue.clone(), taken: Some(taken), finished: None }
     }
 
     /// The run waits for something: another worker may be needed for what is ready.

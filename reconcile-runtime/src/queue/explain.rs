@@ -112,11 +112,11 @@ impl<K: Key> Machine<K> {
         }
         let record = slot.record.as_deref();
         if let Some(last) = slot.last {
-            told.last = Some(outcome(last, record.and_then(|record| record.error.clone()), now));
+            told.last = Some(outcome(last, record.and_then(|record| record.error().cloned()), now));
         }
         if let Some(record) = record {
             told.causes = if slot.state == State::RunningDirty {
-                record.pending.causes.clone()
+                record.pending.as_ref().map_or_else(Causes::default, |pending| pending.causes.clone())
             } else {
                 record.causes.clone()
             };
@@ -125,7 +125,7 @@ impl<K: Key> Machine<K> {
             }
             told.failures = record.tally.failures;
             told.attempt = record.tally.failures.saturating_add(1);
-            told.waits_for = record.reason.clone();
+            told.waits_for = record.aside().and_then(|aside| aside.reason.clone());
         }
         told
     }
@@ -205,7 +205,7 @@ impl<K: fmt::Debug> fmt::Display for Explanation<K> {
         if let Some(last) = &self.last {
             write!(f, "; last run: {}, {} ago, took {}", last.kind, Short(last.ago), Short(last.took))?;
             if let Some(error) = &last.error {
-                write!(f, ": {error}")?;
+                write!(f, ": {error:#}")?;
             }
         }
         Ok(())

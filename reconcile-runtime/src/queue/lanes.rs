@@ -29,19 +29,27 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    pub(super) fn depth(&self, lane: Lane) -> usize {
-        self.lists[index(lane)].len()
+    /// The ids of a lane, first to last.
+    #[cfg(test)]
+    pub(super) fn ids(&self, places: &Places, lane: Lane) -> Vec<Id> {
+        let list = self.lists[index(lane)];
+        let ids: Vec<Id> = places.iter(list).collect();
+        assert_eq!(ids.len(), list.len(), "a list counts what it holds");
+        ids
     }
 
+    #[inline]
     pub(super) fn push(&mut self, places: &mut Places, lane: Lane, id: Id) {
         places.push_back(&mut self.lists[index(lane)], id);
         self.len += 1;
     }
 
+    #[inline]
     pub(super) fn remove(&mut self, places: &mut Places, lane: Lane, id: Id) {
         places.remove(&mut self.lists[index(lane)], id);
         self.len -= 1;
@@ -51,6 +59,7 @@ impl Lanes {
     }
 
     /// The next id to run.
+    #[inline]
     pub(super) fn pop(&mut self, places: &mut Places) -> Option<Id> {
         let strongest = self.lists.iter().position(|list| !list.is_empty())?;
         // Invariant 2. Of two lanes that are owed a turn, the one that waits longer goes first.
@@ -76,6 +85,7 @@ impl Lanes {
 }
 
 /// Bounded by the number of lanes, so that indexing with it cannot fail.
+#[inline]
 fn index(lane: Lane) -> usize {
     match lane {
         Lane::High => 0,

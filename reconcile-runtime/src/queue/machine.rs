@@ -28,6 +28,10 @@ use crate::{api::scope::OwnWrite, environment::Time};
 /// key allocates none.
 const SPARE_RECORDS: usize = 64;
 
+/// A queue that runs empty gives its memory back if it had room for more keys than this: below it, there is
+/// less to give back than the ring of last outcomes holds.
+const KEPT_SLOTS: usize = super::history::REMEMBERED;
+
 /// A key that was handed to a worker.
 #[derive(Debug)]
 pub(crate) struct Taken<K> {
@@ -66,6 +70,8 @@ pub(crate) struct Machine<K> {
     parked: List,
     pub(super) history: History<K>,
     budget: Option<Budget>,
+    /// Blank records, kept for their allocations.
+    #[allow(clippy::vec_box, reason = "a record moves between here and a slot by its pointer")]
     spare: Vec<Box<Record>>,
     pub(super) counters: Counters,
     /// When the queue, or its current term, started.
@@ -144,10 +150,11 @@ impl<K: Key> Machine<K> {
             State::Running | State::RunningDirty => {
                 let record = self.record(id);
                 if signal.kind.is_input() {
-                    fx.supersede = record.run.as_ref().map(|(_, control)| (control.clone(), signal.step));
+                    fx.rare_mut().supersede =
+                        record.run.as_ref().map(|(_, control)| (control.clone(), signal.step));
                 }
                 record.paused &= signal.kind != SignalKind::Deletion;
-                record.pending.add(signal);
+                record.pending.get_or_insert_default().add(signal);
                 self.set_state(id, State::RunningDirty); // invariant 3
             }
             State::Parked(Park::Paused) => {
@@ -171,12 +178,10 @@ impl<K: Key> Machine<K> {
                     self.set_lane(id, signal.lane);
                     self.enter_lane(id);
                 }
-                let now = self.now;
-                let record = self.record(id);
-                if record.tally.failures > 0 && signal.kind.is_input() {
-                    record.tally.input(now, Time::MAX);
+                if signal.kind.is_input() {
+                    self.renew(id);
                 }
-                record.causes.add(signal.cause);
+                self.record(id).causes.add(signal.cause);
             }
             State::Delayed(delay) => self.signal_delayed(id, delay, signal),
             State::Parked(Park::Waiting) => {
@@ -208,12 +213,16 @@ impl<K: Key> Machine<K> {
             // The wait was an upper bound: any signal comes first.
             Delay::Poll | Delay::Deadline | Delay::Recheck | Delay::Spin => self.make_ready(id),
             // It runs as soon as it may.
+            Delay::Interval if input => self.renew(id),
             Delay::Interval => {}
             Delay::Permanent if input => self.make_ready(id),
             Delay::Permanent => {}
             Delay::Backoff | Delay::RetryAfter | Delay::Conflict => match self.config.during_backoff {
                 BackoffSignals::Never => {}
                 BackoffSignals::Always if delay != Delay::RetryAfter && (input || observed) => {
+                    if input {
+                        self.renew(id);
+                    }
                     self.make_ready(id);
                 }
                 _ if input => {
@@ -235,13 +244,22 @@ impl<K: Key> Machine<K> {
         }
     }
 
+    /// A new input came for a key that is due already: it did not fail yet, so what failing counted is cleared.
+    fn renew(&mut self, id: Id) {
+        let (now, policy) = (self.now, self.config.during_backoff);
+        let tally = &mut self.record(id).tally;
+        if tally.failures > 0 && policy != BackoffSignals::Never {
+            tally.input(now, Time::MAX);
+        }
+    }
+
     // === runs
 
-    /// Hands the next due key to a worker; `make` builds the run from the attempt and its causes.
+    /// Hands the next due key to a worker; `make` builds the run from the attempt, its causes and the time.
     pub(crate) fn take(
         &mut self,
         now: Time,
-        make: impl FnOnce(u32, Causes) -> RunControl,
+        make: impl FnOnce(u32, Causes, Time) -> RunControl,
         fx: &mut Effects<K>,
     ) -> Option<(Taken<K>, RunControl)> {
         self.advance(now, fx);
@@ -259,11 +277,15 @@ impl<K: Key> Machine<K> {
         let attempt = record.tally.failures.saturating_add(1);
         let conflicts = record.tally.conflicts;
         let causes = std::mem::take(&mut record.causes);
-        let control = make(attempt, causes);
+        let control = make(attempt, causes, now);
         record.run = Some((run, control.clone()));
-        record.last_start = keep_start.then_some(now);
-        record.reason = None;
-        let carry = record.carry.take();
+        let carry = record.take_carry();
+        if keep_start {
+            record.make_aside().last_start = Some(now);
+        }
+        if let Some(aside) = record.aside_mut() {
+            aside.reason = None;
+        }
         if attempt > 1 {
             self.counters.retries += 1;
         }
@@ -292,13 +314,21 @@ impl<K: Key> Machine<K> {
         let arrived = judge(record, &own);
         let before = record.tally;
         let paused = record.paused;
-        let mut causes = std::mem::take(&mut record.pending.causes);
-        let pending_lane = record.pending.lane;
-        record.pending.clear();
-        fx.carries.extend(record.carry.take());
-        record.carry = carry;
-        let old_error = std::mem::replace(&mut record.error, ended.error().cloned());
-        fx.drop_error(old_error);
+        let (mut causes, mut pending_lane) = (Causes::default(), None);
+        if let Some(pending) = &mut record.pending {
+            causes = std::mem::take(&mut pending.causes);
+            pending_lane = pending.lane;
+            pending.clear();
+        }
+        if let Some(aside) = record.aside_mut() {
+            fx.drop_carry(aside.carry.take());
+            fx.drop_error(aside.error.take());
+        }
+        if carry.is_some() || ended.error().is_some() {
+            let aside = record.make_aside();
+            aside.carry = carry;
+            aside.error = ended.error().cloned();
+        }
         let on = Circumstances {
             config: &self.config,
             now,
@@ -329,9 +359,9 @@ impl<K: Key> Machine<K> {
         record.tally = tally;
         record.causes = causes;
         if let super::ended::Ended::WaitFor { reason, .. } = ended {
-            record.reason = Some(reason);
+            record.make_aside().reason = Some(reason);
         } else if kind == OutcomeKind::Fenced {
-            record.reason = Some("the next term".into());
+            record.make_aside().reason = Some("the next term".into());
         }
         super::waiting::answer(record, run, kind, last, fx);
 
@@ -376,8 +406,8 @@ impl<K: Key> Machine<K> {
         };
         let record = self.record(id);
         record.paused = true;
-        let waiters = std::mem::take(&mut record.waiters);
-        fx.answers.extend(waiters.into_iter().map(|waiter| (waiter.ticket, Answer::Paused)));
+        let waiters = record.take_waiters();
+        waiters.into_iter().for_each(|waiter| fx.answer(waiter.ticket, Answer::Paused));
     }
 
     /// Ends the pause of a key; the caller signals it afterwards.
@@ -413,7 +443,8 @@ impl<K: Key> Machine<K> {
         for id in self.ids() {
             match self.slot(id).state {
                 State::Running | State::RunningDirty => {
-                    fx.stop.extend(self.record(id).run.as_ref().map(|(_, control)| control.clone()));
+                    let control = self.record(id).run.as_ref().map(|(_, control)| control.clone());
+                    fx.rare_mut().stop.extend(control);
                 }
                 _ => {
                     self.leave_list(id);
@@ -421,14 +452,14 @@ impl<K: Key> Machine<K> {
                 }
             }
         }
-        fx.keys.extend(self.history.clear());
+        self.history.clear().for_each(|key| fx.drop_key(key));
     }
 
     fn answer_all(&mut self, answer: &Answer, fx: &mut Effects<K>) {
         for id in self.ids() {
             let Some(record) = self.slot_mut(id).record.as_mut() else { continue };
-            let waiters = std::mem::take(&mut record.waiters);
-            fx.answers.extend(waiters.into_iter().map(|waiter| (waiter.ticket, answer.clone())));
+            let waiters = record.take_waiters();
+            waiters.into_iter().for_each(|waiter| fx.answer(waiter.ticket, answer.clone()));
         }
     }
 
@@ -460,7 +491,8 @@ impl<K: Key> Machine<K> {
             self.lanes.push(&mut self.places, lane, id);
             self.set_state(id, State::Ready);
         }
-        self.fired = fired;
+        // The list of what fired at once is memory of a full queue, too.
+        self.fired = if self.slots.is_empty() { Vec::new() } else { fired };
     }
 
     /// When the driver has to call [`advance`](Self::advance) next; from now on only sooner timers are news.
@@ -570,7 +602,7 @@ impl<K: Key> Machine<K> {
     /// When the minimum interval lets the key start again.
     fn earliest(&self, id: Id) -> Time {
         let record = self.slot(id).record.as_ref();
-        let last_start = record.and_then(|record| record.last_start);
+        let last_start = record.and_then(|record| record.aside()?.last_start);
         last_start.map_or(Time::ZERO, |start| start.saturating_add(self.config.min_interval))
     }
 
@@ -621,11 +653,13 @@ impl<K: Key> Machine<K> {
         }
         self.free.push(id);
         if let Some(mut record) = slot.record.take() {
-            fx.drop_error(record.error.take());
-            fx.carries.extend(record.carry.take());
-            let waiters = std::mem::take(&mut record.waiters);
+            if let Some(aside) = record.aside_mut() {
+                fx.drop_error(aside.error.take());
+                fx.drop_carry(aside.carry.take());
+            }
+            let waiters = record.take_waiters();
             let answer = if self.closed { Answer::Stopped } else { Answer::Converged };
-            fx.answers.extend(waiters.into_iter().map(|waiter| (waiter.ticket, answer.clone())));
+            waiters.into_iter().for_each(|waiter| fx.answer(waiter.ticket, answer.clone()));
             self.recycle(record);
         }
         match slot.last {
@@ -636,6 +670,20 @@ impl<K: Key> Machine<K> {
             }
             _ => fx.drop_key(slot.key),
         }
+        if self.free.len() == self.slots.len() && self.slots.len() > KEPT_SLOTS {
+            self.give_back();
+        }
+    }
+
+    /// Gives the memory of the slots back; none is live. It costs the keys that were here nothing noticeable,
+    /// since each of them was moved several times.
+    fn give_back(&mut self) {
+        self.slots = Vec::new();
+        self.free = Vec::new();
+        self.fired = Vec::new();
+        self.table = HashTable::new();
+        self.places.give_back();
+        self.timers.give_back();
     }
 
     /// Gives the record back if nothing would be lost with it.
@@ -648,9 +696,7 @@ impl<K: Key> Machine<K> {
 
     fn recycle(&mut self, mut record: Box<Record>) {
         if self.spare.len() < SPARE_RECORDS {
-            let pending = std::mem::take(&mut record.pending);
-            *record = Record { pending, ..Record::default() };
-            record.pending.clear();
+            record.reset();
             self.spare.push(record);
         }
     }
@@ -700,7 +746,7 @@ fn spread_hash(hash: u32) -> u64 {
 
 /// Tells the run's own changes from foreign ones, now that its writes are known.
 fn judge(record: &Record, own: &[OwnWrite]) -> Arrived {
-    let pending = &record.pending;
+    let Some(pending) = &record.pending else { return Arrived::default() };
     let mut arrived = Arrived {
         input: pending.input,
         observed: pending.observed,
@@ -721,3 +767,12 @@ fn judge(record: &Record, own: &[OwnWrite]) -> Arrived {
     arrived.own_status_only &= arrived.own;
     arrived
 }
+
+#[cfg(test)]
+mod check;
+
+#[cfg(all(test, reconcile_loom))]
+mod interleavings;
+
+#[cfg(all(test, reconcile_loom))]
+mod stopping;

@@ -33,6 +33,8 @@ mod explain;
 mod history;
 mod lanes;
 mod machine;
+#[cfg(test)]
+mod model;
 mod places;
 mod signal;
 mod slot;

@@ -59,14 +59,18 @@ impl Default for List {
 }
 
 impl List {
+    #[inline]
     pub(super) fn is_empty(self) -> bool {
         self.head == NONE
     }
 
+    #[cfg(test)]
+    #[inline]
     pub(super) fn len(self) -> usize {
         self.len as usize
     }
 
+    #[inline]
     pub(super) fn head(self) -> Option<Id> {
         (self.head != NONE).then_some(self.head)
     }
@@ -74,6 +78,7 @@ impl List {
 
 impl Places {
     /// Makes room for an id.
+    #[inline]
     pub(super) fn admit(&mut self, id: Id) {
         let wanted = id as usize + 1;
         if self.nodes.len() < wanted {
@@ -81,20 +86,29 @@ impl Places {
         }
     }
 
+    /// Gives the memory of the nodes back; no id is in a list. The arrival order goes on where it was.
+    pub(super) fn give_back(&mut self) {
+        self.nodes = Vec::new();
+    }
+
+    #[inline]
     pub(super) fn due(&self, id: Id) -> Time {
         self.node(id).due
     }
 
     /// Arrival order: the number of the move that put the id where it is.
+    #[inline]
     pub(super) fn sequence(&self, id: Id) -> u64 {
         self.node(id).packed >> BUCKET_BITS
     }
 
+    #[inline]
     pub(super) fn bucket(&self, id: Id) -> u16 {
         (self.node(id).packed & u64::from(u16::MAX)) as u16
     }
 
     /// Says when an id is due, with a new place in the arrival order.
+    #[inline]
     pub(super) fn set_due(&mut self, id: Id, due: Time) {
         self.moves += 1;
         let moves = self.moves;
@@ -103,11 +117,13 @@ impl Places {
         node.packed = moves << BUCKET_BITS;
     }
 
+    #[inline]
     pub(super) fn set_bucket(&mut self, id: Id, bucket: u16) {
         let node = self.node_mut(id);
         node.packed = (node.packed & !u64::from(u16::MAX)) | u64::from(bucket);
     }
 
+    #[inline]
     pub(super) fn push_back(&mut self, list: &mut List, id: Id) {
         let tail = list.tail;
         let node = self.node_mut(id);
@@ -123,6 +139,7 @@ impl Places {
     }
 
     /// Takes an id out of the list it is in (invariant 1).
+    #[inline]
     pub(super) fn remove(&mut self, list: &mut List, id: Id) {
         let Place { prev, next, .. } = *self.node(id);
         if prev == NONE {
@@ -138,6 +155,7 @@ impl Places {
         list.len -= 1;
     }
 
+    #[inline]
     pub(super) fn pop_front(&mut self, list: &mut List) -> Option<Id> {
         let id = list.head()?;
         self.remove(list, id);
@@ -152,10 +170,18 @@ impl Places {
         })
     }
 
+    /// For how many ids there is memory.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.nodes.capacity()
+    }
+
+    #[inline]
     fn node(&self, id: Id) -> &Place {
         self.nodes.get(id as usize).expect("an id in a list was admitted")
     }
 
+    #[inline]
     fn node_mut(&mut self, id: Id) -> &mut Place {
         self.nodes.get_mut(id as usize).expect("an id in a list was admitted")
     }

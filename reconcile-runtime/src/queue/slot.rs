@@ -35,6 +35,7 @@ pub(crate) enum State {
 }
 
 impl State {
+    #[inline]
     pub(super) fn is_running(self) -> bool {
         matches!(self, State::Running | State::RunningDirty)
     }
@@ -67,8 +68,10 @@ pub(super) struct LastRun {
 }
 
 impl LastRun {
+    #[inline]
     pub(super) fn new(started: Time, ended: Time, outcome: OutcomeKind) -> Self {
-        let took_micros = u32::try_from(ended.since(started).as_micros()).unwrap_or(u32::MAX);
+        let micros = ended.as_nanos().saturating_sub(started.as_nanos()) / 1_000;
+        let took_micros = u32::try_from(micros).unwrap_or(u32::MAX);
         LastRun { ended, took_micros, outcome }
     }
 
@@ -77,12 +80,25 @@ impl LastRun {
     }
 }
 
-/// What a key needs while it is signalled, runs, fails or waits.
+/// What a key needs while it is signalled, runs, fails or waits. Kept small, since after a first listing every
+/// queued key has one; what only some of those need is behind further pointers.
 #[derive(Debug, Default)]
 pub(super) struct Record {
     /// Why it is due, or will run again.
     pub(super) causes: Causes,
     pub(super) tally: Tally,
+    /// Whether the object is paused.
+    pub(super) paused: bool,
+    /// While it runs: the number of the run, and the handle that cancels it.
+    pub(super) run: Option<(u64, RunControl)>,
+    /// While it runs: what came meanwhile.
+    pub(super) pending: Option<Box<Pending>>,
+    aside: Option<Box<Aside>>,
+}
+
+/// What few keys need.
+#[derive(Debug, Default)]
+pub(super) struct Aside {
     /// What it waits for, if it is parked or rechecks.
     pub(super) reason: Option<Cow<'static, str>>,
     /// The error of its last run.
@@ -91,28 +107,80 @@ pub(super) struct Record {
     pub(super) carry: Option<Box<dyn Any + Send + Sync>>,
     /// When its last run started, if there is a minimum interval.
     pub(super) last_start: Option<Time>,
-    /// Whether the object is paused.
-    pub(super) paused: bool,
-    /// While it runs: the number of the run, and the handle that cancels it.
-    pub(super) run: Option<(u64, RunControl)>,
-    /// While it runs: what came meanwhile.
-    pub(super) pending: Pending,
     /// Who waits for it.
     pub(super) waiters: Vec<Waiter>,
 }
 
+impl Aside {
+    #[inline]
+    fn is_blank(&self) -> bool {
+        self.reason.is_none()
+            && self.error.is_none()
+            && self.carry.is_none()
+            && self.last_start.is_none()
+            && self.waiters.is_empty()
+    }
+}
+
 impl Record {
+    pub(super) fn aside(&self) -> Option<&Aside> {
+        self.aside.as_deref()
+    }
+
+    /// To be changed, if it is there.
+    #[inline]
+    pub(super) fn aside_mut(&mut self) -> Option<&mut Aside> {
+        self.aside.as_deref_mut()
+    }
+
+    /// To be changed; made if it is not there.
+    pub(super) fn make_aside(&mut self) -> &mut Aside {
+        self.aside.get_or_insert_default()
+    }
+
+    pub(super) fn error(&self) -> Option<&ReconcileError> {
+        self.aside.as_ref()?.error.as_ref()
+    }
+
+    #[inline]
+    pub(super) fn take_carry(&mut self) -> Option<Box<dyn Any + Send + Sync>> {
+        self.aside.as_mut()?.carry.take()
+    }
+
+    #[inline]
+    pub(super) fn take_waiters(&mut self) -> Vec<Waiter> {
+        self.aside.as_mut().map_or_else(Vec::new, |aside| std::mem::take(&mut aside.waiters))
+    }
+
     /// Whether nothing would be lost with it.
     pub(super) fn is_blank(&self) -> bool {
         self.causes.is_empty()
             && self.tally == Tally::default()
-            && self.reason.is_none()
-            && self.error.is_none()
-            && self.carry.is_none()
-            && self.last_start.is_none()
             && !self.paused
             && self.run.is_none()
-            && self.waiters.is_empty()
+            && self.aside.as_ref().is_none_or(|aside| aside.is_blank())
+    }
+
+    /// Makes a record new for another key, keeping its allocations. Field by field, since nearly all of them
+    /// are as new already; whatever may hold user data was taken out by the caller.
+    #[inline]
+    pub(super) fn reset(&mut self) {
+        if !self.causes.is_empty() {
+            self.causes = Causes::default();
+        }
+        self.tally = Tally::default();
+        self.paused = false;
+        self.run = None;
+        if let Some(pending) = &mut self.pending {
+            pending.clear();
+        }
+        if let Some(aside) = &mut self.aside {
+            aside.reason = None;
+            aside.error = None;
+            aside.carry = None;
+            aside.last_start = None;
+            aside.waiters.clear();
+        }
     }
 }
 
@@ -168,7 +236,9 @@ impl Pending {
         self.input = false;
         self.observed = false;
         self.resync = false;
-        self.causes = Causes::default();
+        if !self.causes.is_empty() {
+            self.causes = Causes::default();
+        }
         self.lane = None;
     }
 }

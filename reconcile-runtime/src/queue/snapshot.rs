@@ -90,7 +90,7 @@ impl<K: Key> Machine<K> {
         let ids = self.ids().into_iter().filter(failing);
         ids.map(|id| {
             let slot = self.slot(id);
-            (slot.key.clone(), slot.record.as_ref().and_then(|record| record.error.clone()))
+            (slot.key.clone(), slot.record.as_ref().and_then(|record| record.error().cloned()))
         })
         .collect()
     }

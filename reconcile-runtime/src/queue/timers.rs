@@ -53,8 +53,24 @@ impl Default for Timers {
 }
 
 impl Timers {
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Gives back what the largest batch of due ids needed.
+    pub(super) fn give_back(&mut self) {
+        self.due = Vec::new();
+    }
+
+    /// The ids that have a timer, in no order.
+    #[cfg(test)]
+    pub(super) fn ids(&self, places: &Places) -> Vec<Id> {
+        for (index, bucket) in self.buckets.iter().enumerate() {
+            let bit = self.occupied[index / BUCKETS] >> (index % BUCKETS) & 1;
+            assert_eq!(bit == 1, !bucket.is_empty(), "invariant 2 of bucket {index}");
+        }
+        self.buckets.iter().flat_map(|bucket| places.iter(*bucket)).collect()
     }
 
     /// Sets the timer of an id that has none.
@@ -204,10 +220,40 @@ mod tests {
         timers.insert(&mut places, 0, Time::after_start(Duration::from_secs(10)));
         timers.insert(&mut places, 1, Time::after_start(Duration::from_millis(600)));
         assert!(timers.wake_at(&places) <= Some(Time::after_start(Duration::from_millis(600))));
-        assert_eq!(fired(&mut timers, &mut places, Time::after_start(Duration::from_millis(599))), []);
+        assert_eq!(fired(&mut timers, &mut places, Time::after_start(Duration::from_millis(599))), [0; 0]);
         assert_eq!(fired(&mut timers, &mut places, Time::after_start(Duration::from_millis(600))), [1]);
         assert_eq!(fired(&mut timers, &mut places, Time::after_start(Duration::from_secs(10))), [0]);
         assert_eq!(timers.wake_at(&places), None);
+    }
+
+    #[test]
+    fn b5_a_timer_that_is_due_and_not_yet_popped_can_be_moved_and_removed() {
+        let at = |seconds| Time::after_start(Duration::from_secs(seconds));
+        let (mut timers, mut places) = (Timers::default(), Places::default());
+        places.admit(1);
+        let set = |timers: &mut Timers, places: &mut Places, due| {
+            timers.remove(places, 0);
+            timers.insert(places, 0, due);
+        };
+        // Due at 10 s, and the clock stands there; others of its tick are popped in the same moment.
+        timers.insert(&mut places, 0, at(10));
+        timers.insert(&mut places, 1, Time::from_nanos(at(10).as_nanos() + 1));
+        set(&mut timers, &mut places, at(15));
+        assert_eq!(fired(&mut timers, &mut places, at(10)), [0; 0]);
+        set(&mut timers, &mut places, at(11));
+        assert_eq!(
+            fired(&mut timers, &mut places, at(11)),
+            [1, 0],
+            "each once, at the last time that was set"
+        );
+        // The same once more, and removed: its place goes to another, which fires alone.
+        timers.insert(&mut places, 0, at(20));
+        set(&mut timers, &mut places, at(25));
+        set(&mut timers, &mut places, at(21));
+        timers.remove(&mut places, 0);
+        assert_eq!((timers.len(), timers.wake_at(&places)), (0, None));
+        timers.insert(&mut places, 1, at(21));
+        assert_eq!(fired(&mut timers, &mut places, Time::MAX), [1]);
     }
 
     #[test]
@@ -218,7 +264,7 @@ mod tests {
         timers.insert(&mut places, 0, Time::MAX);
         timers.insert(&mut places, 1, Time::after_start(years * 40));
         for year in 1..40 {
-            assert_eq!(fired(&mut timers, &mut places, Time::after_start(years * year)), []);
+            assert_eq!(fired(&mut timers, &mut places, Time::after_start(years * year)), [0; 0]);
         }
         assert_eq!(fired(&mut timers, &mut places, Time::after_start(years * 40)), [1]);
         assert_eq!(fired(&mut timers, &mut places, Time::MAX), [0]);

@@ -20,13 +20,13 @@ impl<K: Key> Machine<K> {
         self.advance(now, fx);
         if self.closed || self.paused {
             let answer = if self.closed { Answer::Stopped } else { Answer::Paused };
-            fx.answers.push((ticket, answer));
+            fx.answer(ticket, answer);
             fx.given_key = Some(key);
             return;
         }
         let Some(id) = self.find(hash, &key) else {
             if self.history.find(hash, &key).is_some_and(|last| last.outcome.is_converged()) {
-                fx.answers.push((ticket, Answer::Converged));
+                fx.answer(ticket, Answer::Converged);
                 fx.given_key = Some(key);
                 return;
             }
@@ -36,7 +36,7 @@ impl<K: Key> Machine<K> {
             let run = self.runs + 1;
             let record = self.record(id);
             record.causes.add(Cause::new(CauseKind::Enqueued, "somebody waits for it"));
-            record.waiters.push(Waiter { ticket, wants: Wants::Converged { run } });
+            record.make_aside().waiters.push(Waiter { ticket, wants: Wants::Converged { run } });
             self.enter_ready(id);
             return;
         };
@@ -44,31 +44,31 @@ impl<K: Key> Machine<K> {
         let converged = self.slot(id).last.is_some_and(|last| last.outcome.is_converged());
         let run = match self.slot(id).state {
             State::Idle | State::Delayed(Delay::Poll | Delay::Deadline) if converged => {
-                fx.answers.push((ticket, Answer::Converged));
+                fx.answer(ticket, Answer::Converged);
                 return;
             }
             State::Parked(Park::Paused) => {
-                fx.answers.push((ticket, Answer::Paused));
+                fx.answer(ticket, Answer::Paused);
                 return;
             }
             State::Parked(Park::Permanent) => {
-                let error = self.record(id).error.clone();
+                let error = self.record(id).error().cloned();
                 let error = error.unwrap_or_else(|| ReconcileError::new(Retry::Never, "failed for good"));
-                fx.answers.push((ticket, Answer::Failed(error)));
+                fx.answer(ticket, Answer::Failed(error));
                 return;
             }
             // It started after the newest input.
             State::Running => self.record(id).run.as_ref().map_or(0, |(run, _)| *run),
             _ => self.runs + 1,
         };
-        self.record(id).waiters.push(Waiter { ticket, wants: Wants::Converged { run } });
+        self.record(id).make_aside().waiters.push(Waiter { ticket, wants: Wants::Converged { run } });
     }
 
     /// Registers who waits for the end of a key's next run.
     pub(crate) fn wait_outcome(&mut self, hash: u32, key: K, ticket: u64, now: Time, fx: &mut Effects<K>) {
         self.advance(now, fx);
         if self.closed {
-            fx.answers.push((ticket, Answer::Stopped));
+            fx.answer(ticket, Answer::Stopped);
             fx.given_key = Some(key);
             return;
         }
@@ -80,20 +80,21 @@ impl<K: Key> Machine<K> {
             None => {
                 // Parked without a reason to run: it is kept only because somebody waits.
                 let id = self.insert(hash, Arc::new(key), Lane::Normal);
-                self.record(id).reason = Some("a first signal".into());
+                self.record(id).make_aside().reason = Some("a first signal".into());
                 self.enter_parked(id, Park::Waiting);
                 id
             }
         };
-        self.record(id).waiters.push(Waiter { ticket, wants: Wants::Outcome });
+        self.record(id).make_aside().waiters.push(Waiter { ticket, wants: Wants::Outcome });
     }
 
     /// Forgets a waiter that is gone.
     pub(crate) fn forget_waiter(&mut self, hash: u32, key: &K, ticket: u64, fx: &mut Effects<K>) {
         let Some(id) = self.find(hash, key) else { return };
         let record = self.record(id);
-        record.waiters.retain(|waiter| waiter.ticket != ticket);
-        let unwanted = record.waiters.is_empty();
+        let waiters = &mut record.make_aside().waiters;
+        waiters.retain(|waiter| waiter.ticket != ticket);
+        let unwanted = waiters.is_empty();
         let slot = self.slot(id);
         if unwanted && slot.last.is_none() && slot.state == State::Parked(Park::Waiting) {
             // It never ran and was kept only for the waiters.
@@ -113,11 +114,12 @@ pub(super) fn answer<K>(
     last: LastRun,
     fx: &mut Effects<K>,
 ) {
-    if record.waiters.is_empty() {
+    let Some(aside) = record.aside_mut() else { return };
+    if aside.waiters.is_empty() {
         return;
     }
-    let error = record.error.clone();
-    record.waiters.retain(|waiter| {
+    let error = aside.error.clone();
+    aside.waiters.retain(|waiter| {
         let answer = match waiter.wants {
             Wants::Outcome => Answer::Outcome { kind, error: error.clone(), took: last.took() },
             Wants::Converged { run: wanted } if run < wanted => return true,
@@ -127,7 +129,7 @@ pub(super) fn answer<K>(
                 _ => return true,
             },
         };
-        fx.answers.push((waiter.ticket, answer));
+        fx.answer(waiter.ticket, answer);
         false
     });
 }

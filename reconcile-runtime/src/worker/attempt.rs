@@ -1,6 +1,6 @@
 //! One attempt: the reconciler's future, polled in place under every guard that a run has.
 
-use std::{any::Any, pin::pin, task::Poll, time::Duration};
+use std::{pin::pin, task::Poll, time::Duration};
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -20,40 +20,51 @@ pub(super) async fn attempt<T: Reconciler>(
     seat: &WorkerSeat<T::Key>,
     taken: &Taken<T::Key>,
     control: &RunControl,
-    carry: Option<Box<dyn Any + Send + Sync>>,
+    unread: &mut Vec<Box<dyn Refresh>>,
     span: &tracing::Span,
 ) -> Ended {
-    if let Some(refreshes) = carry.and_then(|carry| carry.downcast::<Vec<Box<dyn Refresh>>>().ok())
-        && let Err(error) = refresh(worker, seat, *refreshes).await
-    {
-        return Ended::Failed(error);
+    if !unread.is_empty() {
+        seat.suspend();
+        if let Err(error) = refresh(unread).await {
+            return Ended::Failed(error);
+        }
     }
     let run = control.run();
-    let call = || span.in_scope(|| run.enter(|| guarded(|| worker.reconciler.reconcile(&taken.key, run))));
-    let future = match call() {
-        Ok(future) => future,
-        Err(message) => return panicked(&message),
-    };
     // In place and optional, so that it can be dropped under the same guard as its polls.
-    let mut future = pin!(Some(future));
+    let mut future = pin!(None);
     let mut limit: Option<BoxFuture<'static, ()>> = None;
     let mut abandoned = pin!(worker.queue.abandoned());
     let mut waited = false;
     let result = std::future::poll_fn(|cx| {
-        // Limit, stop, run. Neither of the first two exists before the run has waited once, since most never do.
-        if let Some(limit) = &mut limit
-            && limit.as_mut().poll(cx).is_ready()
-        {
-            return Poll::Ready(End::OverLimit);
+        if waited {
+            // Limit, stop, run. Neither of the first two exists before the run has waited once: most never do.
+            if limit.as_mut().is_some_and(|limit| limit.as_mut().poll(cx).is_ready()) {
+                return Poll::Ready(End::OverLimit);
+            }
+            if abandoned.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(End::Abandoned);
+            }
         }
-        if waited && abandoned.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(End::Abandoned);
-        }
-        let poll = || future.as_mut().as_pin_mut().map(|future| future.poll(cx));
-        match span.in_scope(|| run.enter(|| guarded(poll))) {
-            Err(message) => return Poll::Ready(End::Panicked(message)),
-            Ok(Some(Poll::Ready(result))) => return Poll::Ready(End::Returned(result)),
-            Ok(Some(Poll::Pending) | None) => {}
+        // One entry for the call, the poll and, if the run is over, the drop.
+        let polled = span.in_scope(|| {
+            run.enter(|| {
+                if !waited {
+                    match guarded(|| worker.reconciler.reconcile(&taken.key, run)) {
+                        Ok(made) => future.set(Some(made)),
+                        Err(message) => return Some(End::Panicked(message)),
+                    }
+                }
+                let end = match guarded(|| future.as_mut().as_pin_mut().map(|future| future.poll(cx))) {
+                    Err(message) => End::Panicked(message),
+                    Ok(Some(Poll::Ready(result))) => End::Returned(result),
+                    Ok(Some(Poll::Pending) | None) => return None,
+                };
+                // A panic of the drop is a panic of the run, whatever it had returned.
+                Some(guarded(|| future.set(None)).map_or_else(End::Panicked, |()| end))
+            })
+        });
+        if let Some(end) = polled {
+            return Poll::Ready(end);
         }
         if !waited {
             waited = true;
@@ -72,17 +83,20 @@ pub(super) async fn attempt<T: Reconciler>(
         Poll::Pending
     })
     .await;
-    // A panic of the drop is a panic of the run, whatever it had returned.
-    let dropped = span.in_scope(|| run.enter(|| guarded(|| future.set(None))));
+    // Dropped here only if it did not end by itself.
+    let dropped = match &result {
+        End::OverLimit | End::Abandoned => span.in_scope(|| run.enter(|| guarded(|| future.set(None)))),
+        End::Returned(_) | End::Panicked(_) => Ok(()),
+    };
     match (dropped, result) {
-        (Err(message), _) | (Ok(()), End::Panicked(message)) => panicked(&message),
+        (Err(message), _) | (Ok(()), End::Panicked(message)) => panicked(worker, taken, &message),
         (Ok(()), End::OverLimit) => Ended::TimedOut(over_limit(worker.settings.run_limit)),
         (Ok(()), End::Abandoned) => Ended::Failed(ReconcileError::new(
             Retry::Cancelled,
             "the run did not end within the grace time of the stop",
         )),
         (Ok(()), End::Returned(Ok(action))) => of_action(action, &worker.env),
-        (Ok(()), End::Returned(Err(error))) => failed(worker, error),
+        (Ok(()), End::Returned(Err(error))) => failed(worker, taken, error),
     }
 }
 
@@ -94,20 +108,23 @@ enum End {
     Abandoned,
 }
 
-/// Reads again what the last run could not read after a write of it failed.
-async fn refresh<T: Reconciler>(
-    worker: &Worker<T>,
-    seat: &WorkerSeat<T::Key>,
-    refreshes: Vec<Box<dyn Refresh>>,
-) -> Result<(), ReconcileError> {
-    seat.suspend();
-    for refresh in refreshes {
-        refresh.run().await.map_err(|error| {
-            let error = ReconcileError::new(error.fault().retry(), error);
-            error.while_doing("reading again what the last run could not write")
-        })?;
+/// Reads again what the last run could not read after a write of it failed. Takes out what was read: the rest
+/// is still to be read before the key may run, also if the store panics.
+async fn refresh(unread: &mut Vec<Box<dyn Refresh>>) -> Result<(), ReconcileError> {
+    while let Some(next) = unread.last() {
+        let mut reading = next.run();
+        let read = std::future::poll_fn(|cx| match guarded(|| reading.as_mut().poll(cx)) {
+            Ok(poll) => {
+                poll.map(|read| read.map_err(|error| ReconcileError::new(error.fault().retry(), error)))
+            }
+            Err(message) => Poll::Ready(Err(ReconcileError::new(
+                Retry::Backoff,
+                format!("the store panicked: {message}"),
+            ))),
+        });
+        read.await.map_err(|error| error.while_doing("reading again what the last run could not write"))?;
+        unread.pop();
     }
-    let _ = worker;
     Ok(())
 }
 
@@ -129,19 +146,25 @@ fn monotonic(instant: Timestamp, env: &Environment) -> Time {
     env.now().saturating_add(Duration::try_from(ahead).unwrap_or(Duration::ZERO))
 }
 
-fn failed<T: Reconciler>(worker: &Worker<T>, error: Error) -> Ended {
+fn failed<T: Reconciler>(worker: &Worker<T>, taken: &Taken<T::Key>, error: Error) -> Ended {
     // What the error says of itself goes first: `classify` is for errors of foreign origin.
     let classify = worker.settings.classify.as_ref().filter(|_| error.retry() == Retry::Backoff);
     let class = classify.map(|classify| guarded(|| classify(&error)));
     match class {
         Some(Ok(Some(class))) => Ended::Failed(error.with_retry(class).into_reconcile_error()),
-        Some(Err(message)) => panicked(&format!("classify panicked: {message}")),
+        Some(Err(message)) => panicked(worker, taken, &format!("classify: {message}")),
         Some(Ok(None)) | None => Ended::Failed(error.into_reconcile_error()),
     }
 }
 
-fn panicked(message: &str) -> Ended {
-    Ended::Panicked(ReconcileError::new(Retry::Backoff, format!("panicked: {message}")))
+/// The error carries what the log line carries, so that whoever gets it knows the object.
+fn panicked<T: Reconciler>(worker: &Worker<T>, taken: &Taken<T::Key>, message: &str) -> Ended {
+    let error = ReconcileError::new(Retry::Backoff, format!("panicked: {message}"));
+    let (name, key, number) = (&worker.settings.name, &taken.key, taken.number);
+    // The key's `Debug` is user code, and this is no time for another panic.
+    let run = guarded(|| format!("run {number} of {key:?} by controller `{name}`"))
+        .unwrap_or_else(|_| format!("run {number} of a key that cannot be printed, by controller `{name}`"));
+    Ended::Panicked(error.while_doing(run))
 }
 
 fn over_limit(limit: Option<Duration>) -> ReconcileError {

@@ -14,11 +14,14 @@ mod report;
 
 use std::{any::Any, sync::Arc, time::Duration};
 
+use jiff::{SignedDuration, Timestamp};
 use reconcile_core::{Causes, Error, Reconciler, Retry, Run, RunControl, store::Fence};
 
 use crate::{
     Environment,
-    api::scope::RunScope,
+    api::scope::{Refresh, RunScope},
+    environment::Time,
+    panics::guarded,
     queue::{Called, Finished, Job, Queue},
 };
 
@@ -65,40 +68,78 @@ impl<T: Reconciler> Worker<T> {
 /// Runs keys until the queue is closed.
 pub(crate) async fn work<T: Reconciler>(worker: Worker<T>) {
     let seat = worker.queue.sit();
-    let wall = worker.env.wall_fn();
-    let name = worker.settings.name.clone();
-    let mut scope = RunScope::new(name.clone(), worker.settings.fence.clone());
-    let mut spent: Option<Run> = None;
+    let mut runs = Runs::new(&worker.env, &worker.settings);
     let mut done = None;
     let mut in_a_row = 0;
     loop {
-        let limit = worker.settings.run_limit.and_then(|limit| jiff::SignedDuration::try_from(limit).ok());
-        let deadline = limit.and_then(|limit| wall().checked_add(limit).ok());
-        let make = |attempt: u32, causes: Causes| -> RunControl {
-            // The last run and its scope are used again if nobody kept the run: two allocations less. Whoever
-            // did keep it goes on under the old scope, which nobody reads any more.
-            let reusable = spent.take().filter(|run| run.is_unique() && Arc::strong_count(&scope) == 2);
-            if reusable.is_none() {
-                scope = RunScope::new(name.clone(), worker.settings.fence.clone());
-            }
-            let ambient: Arc<dyn Any + Send + Sync> = scope.clone();
-            let builder = Run::builder().attempt(attempt).causes(causes).deadline(deadline);
-            let builder = builder.clock(wall.clone()).ambient(ambient);
-            let (_, control) = match reusable {
-                Some(run) => builder.build_reusing(run),
-                None => builder.build(),
-            };
-            control
+        let ready = seat.next_now(done.take(), |attempt, causes, now| runs.make(attempt, causes, now));
+        let next = match ready {
+            Some(next) => Some(next),
+            None => seat.next(|attempt, causes, now| runs.make(attempt, causes, now)).await,
         };
-        let Some((mut job, control, called)) = seat.next(done.take(), make).await else { return };
+        let Some((mut job, control, called)) = next else { return };
         in_a_row += 1;
         if called == Called::Yes || in_a_row >= RUNS_PER_TURN {
             in_a_row = 0;
             tokio::task::yield_now().await;
         }
-        worker.run(&seat, &scope, &mut job, &control).await;
-        spent = Some(control.into_run());
+        worker.run(&seat, &runs.scope, &mut job, &control).await;
+        runs.spent = Some(control.into_run());
         done = Some(job);
+    }
+}
+
+/// Makes the runs of one worker, each in the allocations of the last if nobody kept it.
+struct Runs<'a> {
+    env: &'a Environment,
+    settings: &'a WorkerSettings,
+    wall: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    /// Wall time at an instant not long ago, so that a deadline costs no look at the wall clock.
+    anchor: (Time, Timestamp),
+    limit: Option<SignedDuration>,
+    scope: Arc<RunScope>,
+    spent: Option<Run>,
+}
+
+/// How long the two clocks are taken to run alike. The wall clock may be set, and a deadline is for people.
+const ANCHOR_HOLDS: Duration = Duration::from_secs(1);
+
+impl<'a> Runs<'a> {
+    fn new(env: &'a Environment, settings: &'a WorkerSettings) -> Self {
+        Runs {
+            env,
+            settings,
+            wall: env.wall_fn(),
+            anchor: (env.now(), env.wall()),
+            limit: settings.run_limit.and_then(|limit| SignedDuration::try_from(limit).ok()),
+            scope: RunScope::new(settings.name.clone(), settings.fence.clone()),
+            spent: None,
+        }
+    }
+
+    fn make(&mut self, attempt: u32, mut causes: Causes, now: Time) -> RunControl {
+        let deadline = self.deadline(now);
+        // The last run and its scope are used again if nobody kept the run: two allocations less. Whoever did
+        // keep it goes on under the old scope, which nobody reads any more.
+        let reusable = self.spent.take().filter(|run| run.is_unique() && Arc::strong_count(&self.scope) == 2);
+        if let Some(run) = reusable
+            && let Some(control) = run.again(attempt, std::mem::take(&mut causes), deadline)
+        {
+            return control;
+        }
+        self.scope = RunScope::new(self.settings.name.clone(), self.settings.fence.clone());
+        let ambient: Arc<dyn Any + Send + Sync> = self.scope.clone();
+        let builder = Run::builder().attempt(attempt).causes(causes).deadline(deadline);
+        builder.clock(self.wall.clone()).ambient(ambient).build().1
+    }
+
+    fn deadline(&mut self, now: Time) -> Option<Timestamp> {
+        let limit = self.limit?;
+        if now.since(self.anchor.0) > ANCHOR_HOLDS {
+            self.anchor = (self.env.now(), self.env.wall());
+        }
+        let passed = SignedDuration::try_from(now.since(self.anchor.0)).ok()?;
+        self.anchor.1.checked_add(passed.checked_add(limit)?).ok()
     }
 }
 
@@ -111,9 +152,18 @@ impl<T: Reconciler> Worker<T> {
         job: &mut Job<T::Key>,
         control: &RunControl,
     ) {
-        let carry = job.take_carry();
-        let span = report::span(&self.settings.name, job.taken(), control.run());
-        let ended = attempt::attempt(self, seat, job.taken(), control, carry, &span).await;
+        // What has to be read first; what this run cannot read is left to the next one.
+        let carry = job.take_carry().and_then(|carry| carry.downcast::<Vec<Box<dyn Refresh>>>().ok());
+        let mut unread = carry.map_or_else(Vec::new, |carry| *carry);
+        let span = self.telling(|| report::span(&self.settings.name, job.taken(), control.run()));
+        let span = span.unwrap_or_else(tracing::Span::none);
+        let ended = attempt::attempt(self, seat, job.taken(), control, &mut unread, &span).await;
+        if unread.is_empty() && !scope.is_touched() {
+            // Nothing was written: most runs end here.
+            self.telling(|| report::ended(&self.settings.name, job.taken(), &ended, &span));
+            job.finish(Finished { effective: control.has_progressed(), ..Finished::of(ended) });
+            return;
+        }
         if !scope.is_settled() {
             seat.suspend();
             let until = self.env.now().saturating_add(SETTLE_LIMIT);
@@ -121,11 +171,24 @@ impl<T: Reconciler> Worker<T> {
                 report::unsettled(&self.settings.name, job.taken());
             }
         }
-        report::ended(&self.settings.name, job.taken(), &ended, &span);
+        self.telling(|| report::ended(&self.settings.name, job.taken(), &ended, &span));
         let report = scope.report();
         let effective = report.effective_writes > 0 || control.has_progressed();
+        unread.extend(report.refresh);
         let carry: Option<Box<dyn Any + Send + Sync>> =
-            if report.refresh.is_empty() { None } else { Some(Box::new(report.refresh)) };
+            if unread.is_empty() { None } else { Some(Box::new(unread)) };
         job.finish(Finished { ended, own: report.own, effective, carry });
+    }
+
+    /// Says something about a run. Keys and errors are printed by user code, whose panic must not end the worker.
+    fn telling<O>(&self, tell: impl FnOnce() -> O) -> Option<O> {
+        match guarded(tell) {
+            Ok(told) => Some(told),
+            Err(message) => {
+                let controller = &*self.settings.name;
+                tracing::error!(controller, panic = %message, "a key or an error of a run panicked when it was printed");
+                None
+            }
+        }
     }
 }

@@ -46,7 +46,9 @@ impl Resource for Web {
     fn set_defaults(&mut self) {
         if self.image.is_empty() {
             self.image = "nginx".into();
-            // A hook that does what it must not.
+            // The hook sees the store's fields as they will be stored.
+            self.cache = u32::try_from(self.meta.generation).unwrap();
+            // And does what it must not.
             self.meta.uid = Uid::from("from the hook");
             self.meta.name = "from-the-hook".into();
             self.meta.generation = 99;
@@ -182,7 +184,7 @@ fn delete_now() -> Write<Web> {
 fn created() -> Web {
     with(typed(), |web| {
         web.image = "nginx".into();
-        web.status = 1000; // the hook's
+        (web.status, web.cache) = (1000, 1); // the hook's
         web.meta.uid = Uid::from("new");
         web.meta.generation = 1;
         web.meta.created_at = Some(at(100));
@@ -352,7 +354,7 @@ fn update_applies_defaults_to_a_changed_spec_and_to_nothing_else() {
         web.image = String::new();
     };
     let wanted = with(stored(), |web| {
-        web.replicas = 4;
+        (web.replicas, web.cache) = (4, 2);
         web.meta.generation = 3;
     });
     check(

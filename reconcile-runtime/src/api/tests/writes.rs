@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use reconcile_core::{
-    OwnerReference, Resource, Revision, StoreFault,
+    ObjectKey, OwnerReference, Resource, Revision, StoreFault,
     store::{Fence, Preconditions, Propagation},
 };
 
@@ -187,7 +187,7 @@ struct Judges {
 }
 
 impl Subscriber<Web> for Judges {
-    fn changed(&self, _: &Change<Web>, step: Step, _: Initial) {
+    fn changed(&self, _: &ObjectKey, _: &Change<Web>, step: Step, _: Initial) {
         self.own.lock().unwrap().push(self.scope.has_written(step));
     }
 
@@ -246,7 +246,7 @@ struct Mapper {
 }
 
 impl Subscriber<Web> for Mapper {
-    fn changed(&self, _: &Change<Web>, _: Step, _: Initial) {
+    fn changed(&self, _: &ObjectKey, _: &Change<Web>, _: Step, _: Initial) {
         if self.told.fetch_add(1, Ordering::SeqCst) > 0 {
             return;
         }

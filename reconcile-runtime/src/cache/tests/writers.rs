@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use reconcile_core::{Resource, Revision, store::Scope};
+use reconcile_core::{ObjectKey, Resource, Revision, store::Scope};
 
 use crate::{
     Change, Environment,
@@ -63,7 +63,7 @@ struct Recruits {
 }
 
 impl Subscriber<Web> for Recruits {
-    fn changed(&self, _: &Change<Web>, _: Step, _: Initial) {
+    fn changed(&self, _: &ObjectKey, _: &Change<Web>, _: Step, _: Initial) {
         if !self.done.swap(true, Ordering::SeqCst) {
             self.cache.subscribe(self.recruit.clone());
             assert!(self.recruit.lines.lock().unwrap().is_empty(), "its replay comes after this change");
@@ -90,7 +90,7 @@ async fn a_replay_leaves_no_gap_and_no_overlap_with_the_changes_around_it() {
 struct Panics(AtomicUsize);
 
 impl Subscriber<Web> for Panics {
-    fn changed(&self, _: &Change<Web>, _: Step, _: Initial) {
+    fn changed(&self, _: &ObjectKey, _: &Change<Web>, _: Step, _: Initial) {
         self.0.fetch_add(1, Ordering::SeqCst);
         panic!("the test says so");
     }

@@ -1,5 +1,7 @@
 //! Starting: sources, caches, controllers, in this order; and what holds a start back.
 
+use reconcile_core::{Action, reconcile_fn};
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -95,6 +97,37 @@ async fn c7_a_reflector_that_panics_is_red_until_it_lives_again() {
         assert!(health.readiness().is_ready() && pods.is_synced(), "{}", health.readiness());
         let reflector = health.status().loops.into_iter().find(|one| one.role == LoopRole::Reflector);
         assert!(reflector.is_some_and(|reflector| reflector.restarts >= 1));
+    };
+    manager.run_until(stop).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn needs_only_runs_keys_while_a_kind_that_is_not_named_hangs() {
+    let (mut manager, env, log) = manager();
+    let hanging = Slow::new(Listing::Hangs, &log);
+    let webs = manager.api::<Object<Web>>(&MemoryStore::default());
+    let _pods = manager.api::<Object<Pod>>(&hanging);
+    let note = |log: Log| {
+        reconcile_fn(move |key: String, _| {
+            log.add(format!("run {key}"));
+            async { Ok(Action::await_change()) }
+        })
+    };
+    let named = Controller::for_keys("named", note(log.clone())).enqueued_by_hand().needs_only([&webs]);
+    let all = Controller::for_keys("all", note(log.clone())).enqueued_by_hand();
+    let (named, all) = (manager.add(named).unwrap(), manager.add(all).unwrap());
+    let stop = async {
+        // Intake is open from the beginning; equal signals are merged until the workers start.
+        for _ in 0..3 {
+            named.enqueue("named".to_owned());
+            all.enqueue("all".to_owned());
+        }
+        env.sleep(SECOND).await;
+        let runs = || log.take().into_iter().filter(|line| line.starts_with("run")).collect::<Vec<_>>();
+        assert_eq!(runs(), ["run named"]);
+        hanging.set(Listing::Works);
+        env.sleep(SECOND).await;
+        assert_eq!(runs(), ["run all"]);
     };
     manager.run_until(stop).await.unwrap();
 }

@@ -15,12 +15,14 @@ async fn r3_a_stop_without_runs_is_over_at_once() {
     let alive = fake.alive();
     manager.controllers.add(Box::new(fake), Needs::All);
     let _webs = manager.api::<Object<Web>>(&MemoryStore::default());
-    let count = alive.clone();
+    let (health, count) = (manager.handle(), alive.clone());
     let stop = async {
         env.sleep(SECOND).await;
         assert_eq!(count.load(Ordering::SeqCst), 2);
+        assert!(health.status().loops.iter().all(|one| one.running == 1));
     };
     manager.run_until(stop).await.unwrap();
+    assert!(health.status().loops.iter().all(|one| one.running == 0));
     assert_eq!(env.now().since(Default::default()), SECOND);
     assert_eq!(alive.load(Ordering::SeqCst), 0);
     assert_eq!(ends(&log), ["close web"]);

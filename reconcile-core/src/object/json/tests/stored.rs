@@ -39,6 +39,13 @@ fn unknown_fields_follow_their_item_through_a_list() {
     });
     assert_eq!(replaced["spec"]["ports"][0], json!({"name": "other", "number": 1}), "another item");
     assert_eq!(replaced["metadata"]["ownerReferences"][0]["since"], json!(2));
+    let reborn = changed(&newer(), |web| web.meta.owner_references[0].uid = "uc".into());
+    assert_eq!(
+        reborn["metadata"]["ownerReferences"][0].get("since"),
+        None,
+        "another incarnation of that name"
+    );
+    assert_eq!(reborn["metadata"]["ownerReferences"][1]["since"], json!(2));
 }
 
 #[test]
