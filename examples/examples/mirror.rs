@@ -15,11 +15,12 @@ use anyhow::{Context, bail};
 use clap::{CommandFactory, Parser, error::ErrorKind};
 use indicatif::{ProgressBar, ProgressStyle};
 use reconcile_examples::files::{self, Done, off_thread};
-use reconcile_runtime::{Environment, prelude::*};
+use reconcile_runtime::{Environment, Trigger, prelude::*};
 use tracing_subscriber::EnvFilter;
 
 /// Keeps DST equal to SRC until Ctrl-C.
 #[derive(Parser)]
+#[command(name = "mirror")]
 struct Args {
     /// The directory to copy from; it is only read.
     src: PathBuf,
@@ -77,18 +78,16 @@ impl Reconciler for Mirror {
 async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     let refuse = |what: String| -> ! { Args::command().error(ErrorKind::ValueValidation, what).exit() };
-    let full = |path: &PathBuf| {
-        path.canonicalize().unwrap_or_else(|error| refuse(format!("{}: {error}", path.display())))
-    };
-    let src = full(&args.src);
+    let full = |path| files::full(path).unwrap_or_else(|error| refuse(format!("{error:#}")));
+    let (src, dst) = (full(&args.src), full(&args.dst));
     if !src.is_dir() {
-        refuse(format!("{} is not a directory", src.display()));
+        refuse(format!("SRC has to be a directory, and {} is none", src.display()));
     }
-    fs::create_dir_all(&args.dst).with_context(|| format!("cannot make {}", args.dst.display()))?;
-    let dst = full(&args.dst);
     if dst.starts_with(&src) || src.starts_with(&dst) {
-        refuse(format!("{} and {} are in one another", src.display(), dst.display()));
+        refuse(format!("one of {} and {} is in the other", src.display(), dst.display()));
     }
+    fs::create_dir_all(&dst)
+        .unwrap_or_else(|error| refuse(format!("cannot make {}: {error}", dst.display())));
     let (ours, colours) = ("warn,reconcile_runtime::worker=error", std::io::stderr().is_terminal());
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(ours));
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr).init();
@@ -98,7 +97,7 @@ async fn main() -> anyhow::Result<()> {
         Arc::new(Mirror { roots: roots.clone(), handle: OnceLock::new(), copied: AtomicU64::new(0) });
     let (listed, watched) = (roots.clone(), roots.clone());
     let controller = Controller::for_keys("mirror", mirror.clone())
-        .trigger(move || files::events(watched.clone()))
+        .trigger_with(Trigger::new("file events", move || files::events(watched.clone())))
         .resync_from(Duration::from_secs(args.resync), move || {
             let roots = listed.clone();
             async { Ok(off_thread(move || files::list(&roots)).await?) }
@@ -146,7 +145,7 @@ async fn follow(handle: &Handle<PathBuf>, until_equal: Option<[PathBuf; 2]>) -> 
         }
         match failing.len() {
             0 if once && depth.scheduled == 0 => return Ok(()),
-            count if once && count > 0 => bail!("{count} paths could not be made equal"),
+            count if once && count > 0 => bail!("not equal: {count} of the paths could not be copied"),
             _ => told = failing,
         }
     }

@@ -15,7 +15,7 @@ use std::{
     fs::{self, File, Metadata},
     io::{self, ErrorKind, Read},
     os::unix::fs::symlink,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
 
@@ -211,6 +211,26 @@ fn names(directory: &Path) -> Result<Vec<(PathBuf, bool)>> {
             .collect()
     };
     read().with_context(|| format!("cannot read the directory {}", directory.display()))
+}
+
+/// A path from the root without links, also of what is not there yet.
+///
+/// # Errors
+///
+/// When a part of it cannot be looked at.
+pub fn full(path: &Path) -> Result<PathBuf> {
+    let cannot = || format!("cannot look at {}", path.display());
+    let path = std::path::absolute(path).with_context(cannot)?;
+    for there in path.ancestors() {
+        if let Some(full) = unless_absent(there.canonicalize()).with_context(cannot)? {
+            let rest = path.strip_prefix(there).with_context(cannot)?;
+            if rest.components().any(|part| part == Component::ParentDir) {
+                bail!("{} goes up from a directory that is not there", path.display());
+            }
+            return Ok(full.join(rest));
+        }
+    }
+    bail!("{} has no root", path.display())
 }
 
 /// Every path under at least one of the two roots, relative to them, parents first; without the copies that

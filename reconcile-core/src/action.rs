@@ -98,11 +98,13 @@ impl Action {
     }
 
     /// The content, for runtimes and tests.
+    #[inline]
     pub fn next(&self) -> &Next {
         &self.next
     }
 
     /// The content, by value.
+    #[inline]
     pub fn into_next(self) -> Next {
         self.next
     }

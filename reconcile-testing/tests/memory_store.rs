@@ -1,6 +1,6 @@
 //! The store in memory keeps the nine rules.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use reconcile_runtime::{
@@ -14,14 +14,19 @@ use reconcile_testing::{
 };
 
 struct InMemory {
+    clock: ClockMode,
     store: MemoryStore,
     replies: LossyReplies<MemoryStore>,
     saved: Mutex<Option<MemorySnapshot>>,
 }
 
-fn in_memory() -> InMemory {
+fn in_memory_on(clock: ClockMode) -> InMemory {
     let store = MemoryStore::default();
-    InMemory { replies: LossyReplies::new(store.clone()), store, saved: Mutex::new(None) }
+    InMemory { clock, replies: LossyReplies::new(store.clone()), store, saved: Mutex::new(None) }
+}
+
+fn in_memory() -> InMemory {
+    in_memory_on(ClockMode::Paused)
 }
 
 #[async_trait]
@@ -34,7 +39,11 @@ impl Harness for InMemory {
     }
 
     fn clock(&self) -> ClockMode {
-        ClockMode::Paused
+        self.clock
+    }
+
+    fn races(&self) -> usize {
+        if self.clock == ClockMode::Paused { 10_000 } else { 100 }
     }
 
     async fn stores(&self) -> Stores {
@@ -56,15 +65,24 @@ impl Harness for InMemory {
     }
 
     async fn save(&self) -> Result<(), PowerError> {
-        *self.saved.lock().unwrap() = Some(self.store.snapshot());
+        *self.saved.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.store.snapshot());
         Ok(())
     }
 
     async fn restore(&self) -> Result<(), PowerError> {
-        let saved = self.saved.lock().unwrap().clone();
+        let saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.store.restore(&saved.ok_or_else(|| PowerError::failed("there is no backup"))?);
         Ok(())
     }
 }
 
 store_conformance!(in_memory);
+
+/// The suite as durable stores run it: on the system's clock.
+mod on_the_systems_clock {
+    fn in_memory() -> super::InMemory {
+        super::in_memory_on(super::ClockMode::Real)
+    }
+
+    super::store_conformance!(in_memory);
+}

@@ -167,3 +167,14 @@ fn an_unreadable_root_is_an_error_that_names_it() {
     let error = list(&[trees.from(), trees.to()]).unwrap_err();
     assert!(error.to_string().starts_with("cannot read the directory /"), "{error}");
 }
+
+#[test]
+fn a_full_path_has_no_links_and_need_not_be_there() {
+    let trees = Trees::new();
+    symlink(trees.from(), trees.to().join("l")).unwrap();
+    let from = trees.from().canonicalize().unwrap();
+    assert_eq!(full(&trees.to().join("l/a/b")).unwrap(), from.join("a/b"));
+    assert_eq!(full(&trees.to().join("l")).unwrap(), from);
+    assert!(full(&trees.to().join("missing/../../from")).unwrap_err().to_string().contains("goes up"));
+    assert_eq!(full(Path::new("")).unwrap_err().to_string(), "cannot look at ");
+}

@@ -34,6 +34,16 @@ pub(super) struct CancelState {
 }
 
 impl CancelState {
+    /// As new. Whoever has it alone has no waiter left (invariant 3), but for one whose drop was forgotten.
+    #[inline]
+    pub(super) fn reset(&mut self) {
+        *self.flags.get_mut() = 0;
+        let waiters = self.waiters.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if !waiters.is_empty() {
+            waiters.clear();
+        }
+    }
+
     pub(super) fn is_cancelled(&self) -> bool {
         self.flags.load(Ordering::Acquire) & (STOPPED | SUPERSEDED) != 0
     }

@@ -75,11 +75,13 @@ pub struct Cause {
 
 impl Cause {
     /// A cause without an object.
+    #[inline]
     pub fn new(kind: CauseKind, source: impl Into<Cow<'static, str>>) -> Self {
         Cause { kind, source: source.into(), object: None }
     }
 
     /// A cause that names the object.
+    #[inline]
     pub fn of_object(kind: CauseKind, source: impl Into<Cow<'static, str>>, object: ObjectKey) -> Self {
         Cause { kind, source: source.into(), object: Some(object) }
     }
@@ -125,6 +127,7 @@ impl Causes {
     pub const KEPT: usize = 4;
 
     /// Adds one signal. Equal causes are merged; beyond [`KEPT`](Self::KEPT) only the count goes on.
+    #[inline]
     pub fn add(&mut self, cause: Cause) {
         self.signals = self.signals.saturating_add(1);
         match &self.first {
@@ -158,6 +161,7 @@ impl Causes {
     }
 
     /// Whether there is none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.first.is_none()
     }

@@ -61,16 +61,19 @@ struct Inner {
 
 impl Run {
     /// A builder, for tests and runtimes.
+    #[inline]
     pub fn builder() -> RunBuilder {
         RunBuilder { attempt: 1, causes: Causes::default(), deadline: None, clock: None, ambient: None }
     }
 
     /// Which try this is: 1, plus the failures in a row before it.
+    #[inline]
     pub fn attempt(&self) -> u32 {
         self.inner.attempt
     }
 
     /// Why the run happens: for logs and explanations, never for logic, since causes are merged and bounded.
+    #[inline]
     pub fn causes(&self) -> &Causes {
         &self.inner.causes
     }
@@ -81,6 +84,7 @@ impl Run {
     }
 
     /// When the run limit ends this run, if there is a limit.
+    #[inline]
     pub fn deadline(&self) -> Option<Timestamp> {
         self.inner.deadline
     }
@@ -153,17 +157,44 @@ impl Run {
     }
 
     /// Calls `f` with this run as the current one; for runtimes that poll a reconciler by hand.
+    #[inline]
     pub fn enter<T>(&self, f: impl FnOnce() -> T) -> T {
         let _guard = scope::enter(self.clone());
         f()
     }
 
+    /// The same run for another call of the reconciler: keeps the clock and what the runtime attached, and starts
+    /// with no flag set. None if somebody else still holds this run, as its late flags could reach the new one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use reconcile_core::{Causes, Run};
+    ///
+    /// let (run, control) = Run::builder().build();
+    /// control.stop();
+    /// drop(run);
+    /// let again = control.into_run().again(2, Causes::default(), None).expect("nobody else holds it");
+    /// assert_eq!((again.run().attempt(), again.run().is_cancelled()), (2, false));
+    /// ```
+    #[inline]
+    pub fn again(mut self, attempt: u32, causes: Causes, deadline: Option<Timestamp>) -> Option<RunControl> {
+        let inner = Arc::get_mut(&mut self.inner)?; // invariant 1
+        inner.attempt = attempt;
+        inner.causes = causes;
+        inner.deadline = deadline;
+        inner.cancel.reset();
+        Some(RunControl { run: self })
+    }
+
     /// Whether nobody else holds this run: then it may be used again for the next one.
+    #[inline]
     pub fn is_unique(&self) -> bool {
         Arc::strong_count(&self.inner) == 1
     }
 
     /// What the runtime attached to this run.
+    #[inline]
     pub fn ambient(&self) -> Option<&Arc<dyn Any + Send + Sync>> {
         self.inner.ambient.as_ref()
     }
@@ -228,6 +259,7 @@ impl RunBuilder {
     }
 
     /// The clock, shared between runs.
+    #[inline]
     pub fn clock(mut self, clock: Arc<dyn Fn() -> Timestamp + Send + Sync>) -> Self {
         self.clock = Some(clock);
         self
@@ -246,6 +278,7 @@ impl RunBuilder {
     }
 
     /// Like [`build`](Self::build), in the allocation of `spent` if nobody else holds that run any more.
+    #[inline]
     pub fn build_reusing(self, mut spent: Run) -> (Run, RunControl) {
         match Arc::get_mut(&mut spent.inner) {
             // Nobody else holds it, so no late flag of the spent run can reach the new one (invariant 1).
@@ -254,6 +287,8 @@ impl RunBuilder {
         }
         (spent.clone(), RunControl { run: spent })
     }
+
+    #[inline]
 
     fn into_inner(self) -> Inner {
         Inner {
@@ -303,16 +338,19 @@ impl RunControl {
     }
 
     /// Whether the run said [`Run::progressed`].
+    #[inline]
     pub fn has_progressed(&self) -> bool {
         self.run.inner.cancel.has_progressed()
     }
 
     /// The run itself, to be reused once the call is over.
+    #[inline]
     pub fn into_run(self) -> Run {
         self.run
     }
 
     /// The run.
+    #[inline]
     pub fn run(&self) -> &Run {
         &self.run
     }

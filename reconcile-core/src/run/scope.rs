@@ -15,6 +15,8 @@ thread_local! {
     static CURRENT: RefCell<Option<Run>> = const { RefCell::new(None) };
 }
 
+#[inline]
+
 pub(super) fn current() -> Option<Run> {
     // A thread that is being torn down has no current run.
     CURRENT.try_with(|slot| slot.borrow().clone()).ok().flatten()
@@ -24,6 +26,8 @@ pub(super) fn current() -> Option<Run> {
 pub(super) struct Entered {
     previous: Option<Run>,
 }
+
+#[inline]
 
 pub(super) fn enter(run: Run) -> Entered {
     let previous = CURRENT.try_with(|slot| slot.replace(Some(run))).ok().flatten();

@@ -266,3 +266,6 @@ fn drain<P: Post>(post: &P, until: Ticket) {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(all(test, reconcile_loom))]
+mod loom;

@@ -123,9 +123,19 @@ mod tests {
         primary.changed(&ObjectKey::new("web"), &Change::Added(old.clone()), STEP, Initial::Yes);
         primary.changed(&ObjectKey::new("web"), &Change::Added(old.clone()), STEP, Initial::No);
         let new = web(|web| web.meta.generation = 2);
-        primary.changed(&ObjectKey::new("web"), &Change::Updated { old: old.clone(), new }, STEP, Initial::No);
+        primary.changed(
+            &ObjectKey::new("web"),
+            &Change::Updated { old: old.clone(), new },
+            STEP,
+            Initial::No,
+        );
         let new = web(|web| web.status = 2);
-        primary.changed(&ObjectKey::new("web"), &Change::Updated { old: old.clone(), new }, STEP, Initial::No);
+        primary.changed(
+            &ObjectKey::new("web"),
+            &Change::Updated { old: old.clone(), new },
+            STEP,
+            Initial::No,
+        );
         primary.changed(&ObjectKey::new("web"), &Change::Deleted(old.clone()), STEP, Initial::No);
         primary.flagged(&old);
         assert_eq!(
@@ -148,8 +158,18 @@ mod tests {
         let (primary, intake) = connected(vec![Arc::new(|_| false)]);
         let (on, off) = (paused(), web(|_| ()));
         primary.changed(&ObjectKey::new("web"), &Change::Added(on.clone()), STEP, Initial::Yes);
-        primary.changed(&ObjectKey::new("web"), &Change::Updated { old: on.clone(), new: off.clone() }, STEP, Initial::No);
-        primary.changed(&ObjectKey::new("web"), &Change::Updated { old: off, new: on.clone() }, STEP, Initial::No);
+        primary.changed(
+            &ObjectKey::new("web"),
+            &Change::Updated { old: on.clone(), new: off.clone() },
+            STEP,
+            Initial::No,
+        );
+        primary.changed(
+            &ObjectKey::new("web"),
+            &Change::Updated { old: off, new: on.clone() },
+            STEP,
+            Initial::No,
+        );
         primary.changed(&ObjectKey::new("web"), &Change::Deleted(on), STEP, Initial::No);
         let key = ObjectKey::new("web");
         assert_eq!(
@@ -175,7 +195,12 @@ mod tests {
                 web.meta.generation = generation;
                 web.status = status;
             });
-            primary.changed(&ObjectKey::new("web"), &Change::Updated { old: old.clone(), new }, STEP, Initial::No);
+            primary.changed(
+                &ObjectKey::new("web"),
+                &Change::Updated { old: old.clone(), new },
+                STEP,
+                Initial::No,
+            );
             assert_eq!(!intake.take().is_empty(), passes, "generation {generation}, status {status}");
         }
     }

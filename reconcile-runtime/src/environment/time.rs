@@ -15,28 +15,33 @@ impl Time {
     pub const MAX: Time = Time(u64::MAX);
 
     /// So many nanoseconds after the start.
+    #[inline]
     pub const fn from_nanos(nanos: u64) -> Self {
         Time(nanos)
     }
 
     /// Nanoseconds since the start.
+    #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
     /// So long after the start.
+    #[inline]
     pub fn after_start(delay: Duration) -> Self {
         Time::ZERO.saturating_add(delay)
     }
 
     /// Later by `delay`.
     #[must_use]
+    #[inline]
     pub fn saturating_add(self, delay: Duration) -> Self {
         let nanos = delay.as_secs().saturating_mul(1_000_000_000).saturating_add(delay.subsec_nanos().into());
         Time(self.0.saturating_add(nanos))
     }
 
     /// How long after `earlier` this is; zero if it is not.
+    #[inline]
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

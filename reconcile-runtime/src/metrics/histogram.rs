@@ -39,6 +39,7 @@ impl Default for Histogram {
 
 impl Histogram {
     /// Counts one.
+    #[inline]
     pub fn observe(&mut self, took: Duration) {
         let micros = took.as_secs().saturating_mul(1_000_000).saturating_add(took.subsec_micros().into());
         let bucket = (u64::BITS - micros.leading_zeros()) as usize;

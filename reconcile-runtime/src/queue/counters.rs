@@ -31,9 +31,12 @@ pub(super) struct Counters {
 }
 
 impl Counters {
+    #[inline]
     pub(super) fn added(&mut self, kind: CauseKind) {
         count(&mut self.added, kind);
     }
+
+    #[inline]
 
     pub(super) fn ended(&mut self, kind: OutcomeKind, took: Duration) {
         count(&mut self.ended, kind);
@@ -93,13 +96,19 @@ impl Depth {
         self.running + self.running_dirty
     }
 
+    #[inline]
+
     pub(super) fn enter(&mut self, state: State, lane: Lane) {
         *self.of(state, lane) += 1;
     }
 
+    #[inline]
+
     pub(super) fn leave(&mut self, state: State, lane: Lane) {
         *self.of(state, lane) -= 1;
     }
+
+    #[inline]
 
     fn of(&mut self, state: State, lane: Lane) -> &mut usize {
         match (state, lane) {

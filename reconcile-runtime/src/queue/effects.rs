@@ -16,8 +16,8 @@ use crate::change::Step;
 /// path must not pay for moving and dropping a row of empty lists.
 #[derive(Debug)]
 pub(crate) struct Effects<K> {
-    /// A key to be dropped: one that the history forgot.
-    key: Option<Arc<K>>,
+    /// Keys to be dropped: of the run that ended, and one that the history forgot.
+    keys: [Option<Arc<K>>; 2],
     /// The key that came with a signal for a slot that has one already.
     pub(super) given_key: Option<K>,
     rare: Option<Box<Rare<K>>>,
@@ -40,7 +40,7 @@ pub(super) struct Rare<K> {
 
 impl<K> Default for Effects<K> {
     fn default() -> Self {
-        Effects { key: None, given_key: None, rare: None }
+        Effects { keys: [None, None], given_key: None, rare: None }
     }
 }
 
@@ -69,9 +69,9 @@ impl<K> Effects<K> {
     }
 
     pub(super) fn drop_key(&mut self, key: Arc<K>) {
-        match &self.key {
-            None => self.key = Some(key),
-            Some(_) => self.rare_mut().keys.push(key),
+        match self.keys.iter_mut().find(|place| place.is_none()) {
+            Some(place) => *place = Some(key),
+            None => self.rare_mut().keys.push(key),
         }
     }
 

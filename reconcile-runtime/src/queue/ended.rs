@@ -33,6 +33,7 @@ pub(crate) struct Finished {
 
 impl Finished {
     /// A run without writes.
+    #[inline]
     pub(crate) fn of(ended: Ended) -> Self {
         Finished { ended, own: Vec::new(), effective: false, carry: None }
     }
@@ -97,6 +98,7 @@ impl fmt::Display for OutcomeKind {
 }
 
 impl Ended {
+    #[inline]
     pub(crate) fn kind(&self) -> OutcomeKind {
         match self {
             Ended::AwaitChange => OutcomeKind::Done,
@@ -114,6 +116,8 @@ impl Ended {
             },
         }
     }
+
+    #[inline]
 
     pub(crate) fn error(&self) -> Option<&ReconcileError> {
         match self {

@@ -205,7 +205,7 @@ impl<K: fmt::Debug> fmt::Display for Explanation<K> {
         if let Some(last) = &self.last {
             write!(f, "; last run: {}, {} ago, took {}", last.kind, Short(last.ago), Short(last.took))?;
             if let Some(error) = &last.error {
-                write!(f, ": {error}")?;
+                write!(f, ": {error:#}")?;
             }
         }
         Ok(())

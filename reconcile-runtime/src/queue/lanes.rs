@@ -29,6 +29,7 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -42,10 +43,14 @@ impl Lanes {
         ids
     }
 
+    #[inline]
+
     pub(super) fn push(&mut self, places: &mut Places, lane: Lane, id: Id) {
         places.push_back(&mut self.lists[index(lane)], id);
         self.len += 1;
     }
+
+    #[inline]
 
     pub(super) fn remove(&mut self, places: &mut Places, lane: Lane, id: Id) {
         places.remove(&mut self.lists[index(lane)], id);
@@ -56,6 +61,7 @@ impl Lanes {
     }
 
     /// The next id to run.
+    #[inline]
     pub(super) fn pop(&mut self, places: &mut Places) -> Option<Id> {
         let strongest = self.lists.iter().position(|list| !list.is_empty())?;
         // Invariant 2. Of two lanes that are owed a turn, the one that waits longer goes first.
@@ -81,6 +87,7 @@ impl Lanes {
 }
 
 /// Bounded by the number of lanes, so that indexing with it cannot fail.
+#[inline]
 fn index(lane: Lane) -> usize {
     match lane {
         Lane::High => 0,

@@ -771,3 +771,6 @@ mod check;
 
 #[cfg(all(test, reconcile_loom))]
 mod interleavings;
+
+#[cfg(all(test, reconcile_loom))]
+mod stopping;

@@ -59,14 +59,18 @@ impl Default for List {
 }
 
 impl List {
+    #[inline]
     pub(super) fn is_empty(self) -> bool {
         self.head == NONE
     }
 
     #[cfg(test)]
+    #[inline]
     pub(super) fn len(self) -> usize {
         self.len as usize
     }
+
+    #[inline]
 
     pub(super) fn head(self) -> Option<Id> {
         (self.head != NONE).then_some(self.head)
@@ -75,6 +79,7 @@ impl List {
 
 impl Places {
     /// Makes room for an id.
+    #[inline]
     pub(super) fn admit(&mut self, id: Id) {
         let wanted = id as usize + 1;
         if self.nodes.len() < wanted {
@@ -87,20 +92,26 @@ impl Places {
         self.nodes = Vec::new();
     }
 
+    #[inline]
+
     pub(super) fn due(&self, id: Id) -> Time {
         self.node(id).due
     }
 
     /// Arrival order: the number of the move that put the id where it is.
+    #[inline]
     pub(super) fn sequence(&self, id: Id) -> u64 {
         self.node(id).packed >> BUCKET_BITS
     }
+
+    #[inline]
 
     pub(super) fn bucket(&self, id: Id) -> u16 {
         (self.node(id).packed & u64::from(u16::MAX)) as u16
     }
 
     /// Says when an id is due, with a new place in the arrival order.
+    #[inline]
     pub(super) fn set_due(&mut self, id: Id, due: Time) {
         self.moves += 1;
         let moves = self.moves;
@@ -109,10 +120,14 @@ impl Places {
         node.packed = moves << BUCKET_BITS;
     }
 
+    #[inline]
+
     pub(super) fn set_bucket(&mut self, id: Id, bucket: u16) {
         let node = self.node_mut(id);
         node.packed = (node.packed & !u64::from(u16::MAX)) | u64::from(bucket);
     }
+
+    #[inline]
 
     pub(super) fn push_back(&mut self, list: &mut List, id: Id) {
         let tail = list.tail;
@@ -129,6 +144,7 @@ impl Places {
     }
 
     /// Takes an id out of the list it is in (invariant 1).
+    #[inline]
     pub(super) fn remove(&mut self, list: &mut List, id: Id) {
         let Place { prev, next, .. } = *self.node(id);
         if prev == NONE {
@@ -143,6 +159,8 @@ impl Places {
         }
         list.len -= 1;
     }
+
+    #[inline]
 
     pub(super) fn pop_front(&mut self, list: &mut List) -> Option<Id> {
         let id = list.head()?;
@@ -164,9 +182,13 @@ impl Places {
         self.nodes.capacity()
     }
 
+    #[inline]
+
     fn node(&self, id: Id) -> &Place {
         self.nodes.get(id as usize).expect("an id in a list was admitted")
     }
+
+    #[inline]
 
     fn node_mut(&mut self, id: Id) -> &mut Place {
         self.nodes.get_mut(id as usize).expect("an id in a list was admitted")

@@ -32,6 +32,7 @@ pub(crate) enum SignalKind {
 
 impl SignalKind {
     /// Whether it brings a new input.
+    #[inline]
     pub(crate) fn is_input(self) -> bool {
         matches!(self, SignalKind::Input | SignalKind::Deletion)
     }
@@ -48,11 +49,13 @@ pub(crate) struct Signal {
 }
 
 impl Signal {
+    #[inline]
     pub(crate) fn new(kind: SignalKind, lane: Lane, cause: Cause) -> Self {
         Signal { kind, lane, cause, step: None }
     }
 
     /// The same, from a change in a cache.
+    #[inline]
     pub(crate) fn step(mut self, step: Step) -> Self {
         self.step = Some(step);
         self

@@ -35,6 +35,7 @@ pub(crate) enum State {
 }
 
 impl State {
+    #[inline]
     pub(super) fn is_running(self) -> bool {
         matches!(self, State::Running | State::RunningDirty)
     }
@@ -67,6 +68,7 @@ pub(super) struct LastRun {
 }
 
 impl LastRun {
+    #[inline]
     pub(super) fn new(started: Time, ended: Time, outcome: OutcomeKind) -> Self {
         let micros = ended.as_nanos().saturating_sub(started.as_nanos()) / 1_000;
         let took_micros = u32::try_from(micros).unwrap_or(u32::MAX);
@@ -110,6 +112,7 @@ pub(super) struct Aside {
 }
 
 impl Aside {
+    #[inline]
     fn is_blank(&self) -> bool {
         self.reason.is_none()
             && self.error.is_none()
@@ -125,6 +128,7 @@ impl Record {
     }
 
     /// To be changed, if it is there.
+    #[inline]
     pub(super) fn aside_mut(&mut self) -> Option<&mut Aside> {
         self.aside.as_deref_mut()
     }
@@ -138,9 +142,13 @@ impl Record {
         self.aside.as_ref()?.error.as_ref()
     }
 
+    #[inline]
+
     pub(super) fn take_carry(&mut self) -> Option<Box<dyn Any + Send + Sync>> {
         self.aside.as_mut()?.carry.take()
     }
+
+    #[inline]
 
     pub(super) fn take_waiters(&mut self) -> Vec<Waiter> {
         self.aside.as_mut().map_or_else(Vec::new, |aside| std::mem::take(&mut aside.waiters))
@@ -157,6 +165,7 @@ impl Record {
 
     /// Makes a record new for another key, keeping its allocations. Field by field, since nearly all of them
     /// are as new already; whatever may hold user data was taken out by the caller.
+    #[inline]
     pub(super) fn reset(&mut self) {
         if !self.causes.is_empty() {
             self.causes = Causes::default();

@@ -53,6 +53,7 @@ impl Default for Timers {
 }
 
 impl Timers {
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.len
     }

@@ -117,20 +117,21 @@ impl<'a> Runs<'a> {
         }
     }
 
-    fn make(&mut self, attempt: u32, causes: Causes, now: Time) -> RunControl {
+    fn make(&mut self, attempt: u32, mut causes: Causes, now: Time) -> RunControl {
+        let deadline = self.deadline(now);
         // The last run and its scope are used again if nobody kept the run: two allocations less. Whoever did
         // keep it goes on under the old scope, which nobody reads any more.
-        let reusable = self.spent.take().filter(|run| run.is_unique() && Arc::strong_count(&self.scope) == 2);
-        if reusable.is_none() {
-            self.scope = RunScope::new(self.settings.name.clone(), self.settings.fence.clone());
+        if let Some(run) =
+            self.spent.take().filter(|run| run.is_unique() && Arc::strong_count(&self.scope) == 2)
+        {
+            if let Some(control) = run.again(attempt, std::mem::take(&mut causes), deadline) {
+                return control;
+            }
         }
+        self.scope = RunScope::new(self.settings.name.clone(), self.settings.fence.clone());
         let ambient: Arc<dyn Any + Send + Sync> = self.scope.clone();
-        let builder = Run::builder().attempt(attempt).causes(causes).deadline(self.deadline(now));
-        let builder = builder.clock(self.wall.clone()).ambient(ambient);
-        match reusable {
-            Some(run) => builder.build_reusing(run).1,
-            None => builder.build().1,
-        }
+        let builder = Run::builder().attempt(attempt).causes(causes).deadline(deadline);
+        builder.clock(self.wall.clone()).ambient(ambient).build().1
     }
 
     fn deadline(&mut self, now: Time) -> Option<Timestamp> {

@@ -3,6 +3,7 @@
 //!
 //! Test names carry the scenario that they are. Each test runs a manager whose stop is the end of the test's
 //! own story, so every test also sees that the manager stops.
+#![allow(clippy::unwrap_used, reason = "a call that fails in a test is a test that fails")]
 
 mod cache;
 mod config;

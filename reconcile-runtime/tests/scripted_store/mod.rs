@@ -191,11 +191,6 @@ impl Script {
         self.state().counts.get(&op).copied().unwrap_or(0)
     }
 
-    /// Waits until it was asked for so often.
-    pub(crate) async fn counted(&self, op: Op, times: usize) {
-        self.until(|state| state.counts.get(&op).is_some_and(|count| *count >= times)).await;
-    }
-
     /// Listings give copies of the objects.
     pub(crate) fn copy_listed_objects(&self) {
         self.change(|state| state.copies = true);

@@ -181,16 +181,25 @@ pub(super) async fn fencing_comes_before_every_other_fault(lab: Lab) -> Check {
 }
 
 pub(super) async fn fencing_nothing_lands_after_the_takeover(lab: Lab) -> Check {
-    for round in 0..10 {
+    for round in 0..lab.races().div_ceil(10).min(100) as u32 {
         let object = lab.create(probe(&format!("a{round}"))).await?;
         let seen = ok("lease", lab.leases()?.lease(LEASE).await)?;
         let old = swap(&lab, seen.map(|lease| lease.revision), &format!("old-{round}")).await?;
         let taken = Arc::new(AtomicBool::new(false));
+        // The takeover comes when the writer is in full swing, each round a write later.
+        let (swing, in_swing) = tokio::sync::oneshot::channel();
+        let (mut swing, swing_at) = (Some(swing), round % 5 + 3);
         let writer = {
             let (lab, object, taken) = (lab.clone(), object.clone(), taken.clone());
             async move {
                 let mut object = object;
                 for size in 2.. {
+                    if size > swing_at
+                        && let Some(swing) = swing.take()
+                    {
+                        // Nobody listens only if the takeover has failed, which is reported by it.
+                        let _ = swing.send(());
+                    }
                     // Looked at before the write: what lands afterwards began after the takeover was answered.
                     let after_takeover = taken.load(Ordering::SeqCst);
                     let cx = as_term(&lab, LEASE, old.token);
@@ -215,6 +224,12 @@ pub(super) async fn fencing_nothing_lands_after_the_takeover(lab: Lab) -> Check 
         let takeover = {
             let (lab, taken, revision) = (lab.clone(), taken.clone(), old.revision);
             async move {
+                // A writer that fails drops its end, and that is reported by the writer.
+                let _ = in_swing.await;
+                // And not where the writer has just told of it, but anywhere in its next write.
+                for _ in 0..round * 7 % 20 {
+                    std::thread::yield_now();
+                }
                 let new = swap(&lab, Some(revision), &format!("new-{round}")).await;
                 taken.store(true, Ordering::SeqCst);
                 Ok(new?.token)

@@ -141,7 +141,7 @@ pub enum ClockMode {
 ///
 /// # Examples
 ///
-/// See the [module](super::conformance).
+/// See the [module](crate::conformance).
 #[async_trait]
 pub trait Harness: Send + Sync + 'static {
     /// The powers that this harness does not have, each with the reason. A case that needs one of them cannot
@@ -151,6 +151,12 @@ pub trait Harness: Send + Sync + 'static {
     /// Which clock the runtime of a case has.
     fn clock(&self) -> ClockMode {
         ClockMode::Real
+    }
+
+    /// How often a case tries what depends on a race, such as a finalizer beside a delete. More finds rarer
+    /// faults; every turn costs some writes.
+    fn races(&self) -> usize {
+        300
     }
 
     /// Handles on the store. Asked again, they are other handles on the same store; after a

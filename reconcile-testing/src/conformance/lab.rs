@@ -1,7 +1,7 @@
 //! What a case works with: one fresh store, and short words for what is done to it.
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc, Barrier, Mutex, PoisonError,
     atomic::{AtomicU64, Ordering},
 };
 
@@ -100,6 +100,11 @@ impl Lab {
 
     pub(super) fn harness(&self) -> &dyn Harness {
         &*self.harness
+    }
+
+    /// How often what depends on a race is tried.
+    pub(super) fn races(&self) -> usize {
+        self.harness.races().max(1)
     }
 
     /// Other handles on the same store; after a kill, on the one that was started again.
@@ -334,16 +339,20 @@ pub(super) fn removed(operation: &str, written: Written<Probe>) -> Check<(Option
 }
 
 /// Runs all jobs at the same time, each on a thread of its own, so that also a store whose operations never
-/// wait meets them at once. Results come in the order of the jobs.
+/// wait meets them at once. No job starts before all threads are there. Results come in the order of the jobs.
 ///
 /// Jobs write and read; a watch belongs on the task of the case, where the limit also holds on a paused clock.
 #[allow(clippy::disallowed_methods, reason = "the suite checks stores under real concurrency, on threads")]
 pub(super) async fn at_once<T: Send + 'static>(jobs: Vec<BoxFuture<'static, Check<T>>>) -> Check<Vec<T>> {
     let handle = tokio::runtime::Handle::current();
+    let start = Arc::new(Barrier::new(jobs.len()));
     let threads = jobs.into_iter().map(|job| {
-        let handle = handle.clone();
+        let (handle, start) = (handle.clone(), start.clone());
         // Blocking tasks hold a paused clock still, so that the limit of the case does not pass meanwhile.
-        tokio::task::spawn_blocking(move || handle.block_on(job))
+        tokio::task::spawn_blocking(move || {
+            start.wait();
+            handle.block_on(job)
+        })
     });
     let mut results = Vec::new();
     for joined in join_all(threads.collect::<Vec<_>>()).await {

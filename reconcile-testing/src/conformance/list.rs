@@ -24,6 +24,7 @@ macro_rules! __conformance_cases {
                 rule1_another_incarnation_is_a_conflict,
                 rule1_keys_differ_by_namespace_and_name,
                 rule1_one_of_many_creates_wins,
+                rule1_one_of_many_updates_of_a_version_wins,
                 rule1_no_update_is_lost_between_writers,
                 rule1_one_of_many_deletes_wins,
                 t3_a_write_to_nothing_is_not_found,

@@ -1,8 +1,8 @@
 //! The conformance suite: does a store keep the nine rules?
 //!
 //! Give it a way to make a fresh, empty store (a [`Harness`]), and it tries every rule of
-//! [`reconcile_core::store`](reconcile_core::store) on it from several sides: one by one, with concurrent
-//! writers, across compaction, damage, lost replies, restarts and restored backups. [`store_conformance!`]
+//! [`reconcile_core::store`] on it from several sides: one by one, with concurrent
+//! writers, across compaction, damage, lost replies, restarts and restored backups. [`store_conformance!`](crate::store_conformance)
 //! makes one `#[test]` of every case; [`cases`] and [`run`] are the same for programs.
 //!
 //! What it promises: a failure names the rule, the operation, what was expected and what came. A case that
@@ -32,11 +32,12 @@
 //! #[async_trait]
 //! impl Harness for MyHarness {
 //!     fn missing(&self) -> Vec<Missing> {
-//!         Power::ALL.iter().map(|power| Missing::new(*power, "an example has no powers")).collect()
+//!         let others = Power::ALL.into_iter().filter(|power| *power != Power::Leases);
+//!         others.map(|power| Missing::new(power, "an example has few powers")).collect()
 //!     }
 //!
 //!     async fn stores(&self) -> Stores {
-//!         Stores::of(self.0.clone())
+//!         Stores::of(self.0.clone()).with_leases(self.0.clone())
 //!     }
 //! }
 //! # }

@@ -16,7 +16,7 @@ use super::{
 /// How many writers write at once: more than there are cores on a small machine, so that some are always cut
 /// off in the middle.
 const WRITERS: usize = 4;
-/// How often what depends on a race is tried.
+/// How often each of them writes.
 const ROUNDS: usize = 25;
 
 pub(super) async fn rule1_a_create_stores_what_it_was_given(lab: Lab) -> Check {
@@ -183,6 +183,28 @@ pub(super) async fn rule1_one_of_many_creates_wins(lab: Lab) -> Check {
         same(format!("number of creates of {name} that succeeded"), wins, 1)?;
     }
     Ok(())
+}
+
+pub(super) async fn rule1_one_of_many_updates_of_a_version_wins(lab: Lab) -> Check {
+    let mut object = lab.create(probe("a")).await?;
+    for round in 0..ROUNDS {
+        let jobs = (0..WRITERS).map(|writer| {
+            let (lab, object) = (lab.clone(), object.clone());
+            async move {
+                let write = if writer % 2 == 0 {
+                    update_of(&object, |probe| probe.spec.size += 1)
+                } else {
+                    status_of(&object, object.status.ready + 1)
+                };
+                won("concurrent update of one version", &[StoreFault::Conflict], lab.write(write).await)
+            }
+            .boxed()
+        });
+        let wins = at_once(jobs.collect()).await?.into_iter().filter(|won| *won).count();
+        same(format!("number of updates that succeeded in round {round}"), wins, 1)?;
+        object = lab.present(&key_of(&object)).await?;
+    }
+    same("size and status, together", object.spec.size + object.status.ready, 1 + ROUNDS as u32)
 }
 
 pub(super) async fn rule1_no_update_is_lost_between_writers(lab: Lab) -> Check {

@@ -15,10 +15,6 @@ use super::{
 
 const HOLD: &str = "example.com/hold";
 
-/// How often a finalizer races with a delete: with some chance per round of a bad interleaving, enough to
-/// find it in most runs, and still quick on a durable store.
-const RACES: usize = 300;
-
 /// How many writers edit finalizers at once.
 const WRITERS: usize = 4;
 
@@ -140,7 +136,7 @@ pub(super) async fn t3_removing_the_last_finalizer_removes(lab: Lab) -> Check {
 }
 
 pub(super) async fn g5_a_finalizer_races_with_a_delete(lab: Lab) -> Check {
-    for round in 0..RACES {
+    for round in 0..lab.races() {
         let object = lab.create(probe("a")).await?;
         let key = key_of(&object);
         let add = {

@@ -72,12 +72,13 @@ pub(super) async fn rule7_an_invalid_update_changes_nothing(lab: Lab) -> Check {
 }
 
 pub(super) async fn rule7_metadata_is_validated(lab: Lab) -> Check {
-    let bad: [(&str, fn(&mut Probe)); 4] = [
+    type Spoil = fn(&mut Probe);
+    let bad: [(&str, Spoil); 4] = [
         ("a label with a bad value", |probe| drop(probe.meta.labels.insert("app".into(), "-".into()))),
         ("a label with a bad name", |probe| drop(probe.meta.labels.insert("a b".into(), "x".into()))),
         ("a finalizer with white space", |probe| probe.meta.finalizers.push("a b".into())),
         ("an annotation with a bad name", |probe| {
-            drop(probe.meta.annotations.insert("a b".into(), "".into()))
+            drop(probe.meta.annotations.insert("a b".into(), "".into()));
         }),
     ];
     let object = lab.create(probe("a")).await?;

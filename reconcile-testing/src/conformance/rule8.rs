@@ -1,7 +1,7 @@
 //! Rule 8: an unreadable object is present, and disturbs nothing else.
 
 use reconcile_core::{
-    ObjectKey, StoreFault,
+    ObjectKey, ObjectMeta, StoreFault,
     store::{ListQuery, Preconditions, Propagation, Scope, WatchEvent, Write, Written},
 };
 use reconcile_runtime::store::Damage;
@@ -140,7 +140,7 @@ pub(super) async fn rule8_finalizers_hold_an_unreadable_object(lab: Lab) -> Chec
         let delete = lab.write(delete_of(key(), Preconditions::none())).await;
         match ok(operation, delete)? {
             Written::Marked(item) => {
-                let marked = item.meta.as_ref().is_some_and(|meta| meta.is_deleting());
+                let marked = item.meta.as_ref().is_some_and(ObjectMeta::is_deleting);
                 holds(operation, "metadata with deleted_at", marked, || format!("{item:?}"))?;
             }
             other => return Err(Failure::new(operation, "Marked", format!("{other:?}"))),

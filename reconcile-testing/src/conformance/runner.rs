@@ -93,7 +93,7 @@ pub enum Outcome {
 ///
 /// # Examples
 ///
-/// See the [module](super::conformance).
+/// See the [module](crate::conformance).
 pub fn run<H: Harness>(case: &Case, factory: impl Fn() -> H) -> Result<Outcome, Failure> {
     let harness = factory();
     let missing = harness.missing();
@@ -105,6 +105,7 @@ pub fn run<H: Harness>(case: &Case, factory: impl Fn() -> H) -> Result<Outcome, 
     let (answer, answered) = std::sync::mpsc::sync_channel(1);
     // On a thread of its own, so that a store that blocks its caller for ever is found out, too.
     let thread = std::thread::spawn(move || {
+        // Nobody listens any more only if the hard limit has passed, which is reported instead.
         let _ = answer.send(on_this_thread(&case, clock, Box::new(harness), Box::new(other)));
     });
     let checked = match answered.recv_timeout(HARD_LIMIT) {

@@ -3,7 +3,10 @@
 //! A [`Flaw`] changes one thing on the way to a good store or back; everything else is the good store, so
 //! that what the suite finds is that one thing.
 
-use std::{future::Future, sync::Arc};
+use std::{
+    future::Future,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use async_trait::async_trait;
 use reconcile_runtime::{
@@ -15,7 +18,7 @@ use reconcile_runtime::{
             WriteContext, Written,
         },
     },
-    store::Damage,
+    store::{Damage, MemorySnapshot},
 };
 use reconcile_testing::conformance::{ClockMode, Harness, Missing, Power, PowerError, Probe, Stores};
 
@@ -75,7 +78,7 @@ pub(crate) trait Flaw: Clone + Default + Send + Sync + 'static {
         store.compact();
     }
 
-    fn restore(&self, store: &MemoryStore, snapshot: &reconcile_runtime::store::MemorySnapshot) {
+    fn restore(&self, store: &MemoryStore, snapshot: &MemorySnapshot) {
         store.restore(snapshot);
     }
 }
@@ -128,12 +131,12 @@ impl<F: Flaw> Leases for Wrong<F> {
 /// The harness of a wrong store.
 pub(crate) struct WrongHarness<F> {
     store: Wrong<F>,
-    saved: std::sync::Mutex<Option<reconcile_runtime::store::MemorySnapshot>>,
+    saved: Mutex<Option<MemorySnapshot>>,
 }
 
 pub(crate) fn harness<F: Flaw>() -> WrongHarness<F> {
     let store = Wrong { store: MemoryStore::default(), flaw: F::default() };
-    WrongHarness { store, saved: std::sync::Mutex::new(None) }
+    WrongHarness { store, saved: Mutex::new(None) }
 }
 
 #[async_trait]
@@ -163,12 +166,12 @@ impl<F: Flaw> Harness for WrongHarness<F> {
     }
 
     async fn save(&self) -> Result<(), PowerError> {
-        *self.saved.lock().unwrap() = Some(self.store.store.snapshot());
+        *self.saved.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.store.store.snapshot());
         Ok(())
     }
 
     async fn restore(&self) -> Result<(), PowerError> {
-        let saved = self.saved.lock().unwrap().clone();
+        let saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let saved = saved.ok_or_else(|| PowerError::failed("there is no backup"))?;
         self.store.flaw.restore(&self.store.store, &saved);
         Ok(())

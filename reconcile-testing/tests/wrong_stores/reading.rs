@@ -1,6 +1,6 @@
 //! Stores that read, list or watch wrongly.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt;
 use reconcile_runtime::{
@@ -245,7 +245,7 @@ pub(crate) struct RestoreKeepsTheCursors {
 
 impl RestoreKeepsTheCursors {
     fn outward(&self, cursor: &Cursor) -> Cursor {
-        let mut check = self.check.lock().unwrap();
+        let mut check = self.check.lock().unwrap_or_else(PoisonError::into_inner);
         Cursor::new(cursor.revision(), check.get_or_insert_with(|| cursor.check().to_vec()).as_slice())
     }
 
@@ -290,12 +290,12 @@ impl Flaw for ListingsAreOld {
         write: Write<R>,
         cx: &WriteContext,
     ) -> Fallible<Written<R>> {
-        *self.before.lock().unwrap() = Some(store.snapshot());
+        *self.before.lock().unwrap_or_else(PoisonError::into_inner) = Some(store.snapshot());
         store.write(write, cx).await
     }
 
     async fn list<R: Resource>(&self, store: &MemoryStore, query: ListQuery) -> Fallible<Page<R>> {
-        let before = self.before.lock().unwrap().clone();
+        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (Some(before), None) = (before, &query.after) else { return store.list(query).await };
         let old = MemoryStore::default();
         old.restore(&before);
@@ -331,7 +331,7 @@ impl Flaw for PagesRepeatAnItemAtTheBorder {
         let later = query.after.is_some();
         let mut page: Page<R> = store.list(query).await?;
         let before = {
-            let mut last = self.last.lock().unwrap();
+            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *last, page.items.last().map(|item| item.key()))
         };
         if let (true, Some(before)) = (later, before)

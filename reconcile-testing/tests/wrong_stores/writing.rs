@@ -37,6 +37,10 @@ async fn current<R: Resource>(store: &MemoryStore, write: &Write<R>) -> Option<A
     store.get(&write.key()).await.ok().flatten()
 }
 
+/// How often a store that looks before it acts lets others run between the two, so that in every race the
+/// other side gets there; if it has not by then, it does not want to.
+const MOMENT: usize = 1_000;
+
 writes_wrongly!(
     /// Overwrites an object by creating it.
     CreateIsAnUpsert,
@@ -203,6 +207,37 @@ writes_wrongly!(
 );
 
 writes_wrongly!(
+    /// Looks for finalizers, and removes a moment later whatever is there by then.
+    DeleteLooksBeforeItRemoves,
+    |store, write, cx| {
+        let Write::Delete { only_if, .. } = &write else { return store.write(write, cx).await };
+        let bare = current(store, &write).await.is_some_and(|stored| stored.meta().finalizers.is_empty());
+        if !bare || *only_if != Preconditions::none() {
+            return store.write(write, cx).await;
+        }
+        for _ in 0..MOMENT {
+            if current(store, &write).await.is_none_or(|now| !now.meta().finalizers.is_empty()) {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        loop {
+            match store.write(write.clone(), cx).await? {
+                Written::Stored(marked) | Written::Unchanged(marked) => {
+                    let mut stripped = (*marked).clone();
+                    stripped.meta_mut().finalizers.clear();
+                    match store.write(Write::Update(stripped), cx).await {
+                        Err(error) if error.fault() == StoreFault::Conflict => {}
+                        written => return written,
+                    }
+                }
+                written => return Ok(written),
+            }
+        }
+    }
+);
+
+writes_wrongly!(
     /// Marks in one write, and sets the finalizer of an orphaning or foreground delete in another.
     PropagationTakesTwoWrites,
     |store, write, cx| {
@@ -274,15 +309,16 @@ writes_wrongly!(
     |store, write, cx| {
         if let Some(fence) = &cx.fence {
             let lease = store.lease(&fence.lease).await?;
-            if lease.is_none_or(|lease| lease.token != fence.token) {
+            if lease.as_ref().is_none_or(|lease| lease.token != fence.token) {
                 return Err(StoreError::new("write", R::KIND, &write.key(), StoreFault::Fenced));
             }
+            for _ in 0..MOMENT {
+                if store.lease(&fence.lease).await? != lease {
+                    break;
+                }
+                std::thread::yield_now();
+            }
         }
-        // The moment: as long as it takes others to run.
-        for _ in 0..20 {
-            std::thread::yield_now();
-        }
-        std::hint::black_box(store.snapshot());
         let mut cx = cx.clone();
         cx.fence = None;
         store.write(write, &cx).await

@@ -43,7 +43,11 @@ impl<K: Key> Machine<K> {
             }
             let run = slot.record.as_ref().and_then(|record| record.run.as_ref());
             assert_eq!(run.is_some(), slot.state.is_running(), "only a running key has a run");
-            let pending = slot.record.as_ref().and_then(|record| record.pending.as_ref()).is_some_and(|pending| pending.lane.is_some());
+            let pending = slot
+                .record
+                .as_ref()
+                .and_then(|record| record.pending.as_ref())
+                .is_some_and(|pending| pending.lane.is_some());
             assert_eq!(pending, slot.state == State::RunningDirty, "only a dirty key has pending signals");
             assert_eq!(self.find(slot.hash, &slot.key), Some(*id), "the table finds it");
         }
