@@ -2,7 +2,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program prints its result")]
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{fmt, path::PathBuf, process::ExitCode};
 
 use anyhow::{Result, bail};
 use clap::{Parser, ValueEnum};
@@ -11,7 +11,7 @@ use crate::{
     engine::Engine,
     heap::HeapProbe,
     report::{Bar, Report, Verdict},
-    suites::{self, Effort, Plan, Suite},
+    suites::{self, Counting, Effort, Plan, Suite},
 };
 
 /// Benchmarks of the engine, with kube-runtime beside it in the same run.
@@ -24,7 +24,7 @@ struct Arguments {
     /// Small sizes: a check that everything runs, and figures that show only orders of magnitude.
     #[arg(long)]
     quick: bool,
-    /// Engines to run, in turns. Default: all.
+    /// Engines to run, in turns. Default: kube-runtime and ours.
     #[arg(long, value_enum, value_delimiter = ',')]
     engines: Vec<Engine>,
     /// The engine that is held against the bars. Default: ours, where it runs.
@@ -45,6 +45,10 @@ struct Arguments {
     /// End with an error when a figure misses the gate of its bar, or a bar could not be measured.
     #[arg(long)]
     gate: bool,
+    /// Count instructions instead of time, at small sizes: for a machine that is busy. Suites once and requeue
+    /// only, which are then all that `all` runs; needs valgrind.
+    #[arg(long)]
+    instructions: bool,
     /// One task for a process of its own, as JSON; the answer is a line of JSON.
     #[arg(long, hide = true)]
     child: Option<String>,
@@ -85,25 +89,88 @@ fn run(arguments: Arguments, heap: Option<HeapProbe>) -> Result<ExitCode> {
     let gate = if arguments.gate { Gate::Closed } else { Gate::Open };
     let json = arguments.json.clone();
     let Suites(suites) = arguments.suites.clone().unwrap_or(Suites(Vec::new()));
+    let suites = if arguments.instructions { counting(suites)? } else { suites };
     if json.is_some() && suites.len() > 1 {
         bail!("--json names one file, but `all` gives one per suite; leave it out to find them in out/");
     }
     let plan = plan(arguments)?;
     let mut missed = Vec::new();
+    let mut reached = Reached::default();
+    let mut broken = 0;
+    let many = suites.len() > 1;
     for suite in suites {
-        let report = suite.run(&plan)?;
+        let report = match suite.run(&plan) {
+            Ok(report) => report,
+            // The others can still be measured; the program ends with an error all the same.
+            Err(error) if many => {
+                eprintln!("error: {error:#}");
+                broken += 1;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         println!("{report}");
         let path =
             json.clone().unwrap_or_else(|| PathBuf::from(format!("out/bench-{}.json", report.suite())));
         report.write_json(&path)?;
         missed.extend(failures(&report));
+        reached.add(&report);
+    }
+    if many {
+        println!("{reached}");
+    }
+    if broken > 0 {
+        bail!("{broken} suites gave no figures; their errors are above");
     }
     Ok(judge(gate, &missed))
 }
 
+/// Those of the suites that count instructions.
+fn counting(suites: Vec<Suite>) -> Result<Vec<Suite>> {
+    let counting: Vec<Suite> = suites.iter().copied().filter(|suite| suite.counts_instructions()).collect();
+    match suites.as_slice() {
+        [only] if counting.is_empty() => {
+            bail!("suite {} cannot count instructions; once and requeue can", only.name())
+        }
+        _ => Ok(counting),
+    }
+}
+
+/// How many bars stand where, over all suites.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Reached {
+    aim: usize,
+    gate: usize,
+    missed: Vec<String>,
+    unmeasured: usize,
+}
+
+impl Reached {
+    fn add(&mut self, report: &Report) {
+        for bar in report.bars() {
+            match bar.verdict() {
+                Verdict::Aim => self.aim += 1,
+                Verdict::Gate => self.gate += 1,
+                Verdict::Missed => self.missed.push(format!("{} {}: {}", report.suite(), bar.code, bar.what)),
+                Verdict::NotMeasured => self.unmeasured += 1,
+            }
+        }
+    }
+}
+
+impl fmt::Display for Reached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Reached { aim, gate, missed, unmeasured } = self;
+        write!(f, "bars: {aim} at their aim, {gate} past their gate, {} missed", missed.len())?;
+        if *unmeasured > 0 {
+            write!(f, ", {unmeasured} not measured")?;
+        }
+        missed.iter().try_for_each(|line| write!(f, "\n  missed: {line}"))
+    }
+}
+
 fn plan(arguments: Arguments) -> Result<Plan> {
-    let engines =
-        if arguments.engines.is_empty() { Engine::value_variants().to_vec() } else { arguments.engines };
+    let engines = if arguments.engines.is_empty() { Engine::USUAL.to_vec() } else { arguments.engines };
     let subject = arguments.subject.or_else(|| engines.iter().copied().find(|engine| engine.is_ours()));
     if let Some(subject) = subject
         && !engines.contains(&subject)
@@ -112,6 +179,7 @@ fn plan(arguments: Arguments) -> Result<Plan> {
     }
     Ok(Plan {
         effort: if arguments.quick { Effort::Quick } else { Effort::Full },
+        counting: if arguments.instructions { Counting::Instructions } else { Counting::Time },
         engines,
         subject,
         sizes: arguments.sizes,
@@ -178,6 +246,14 @@ mod tests {
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert!(lines[0].starts_with("sample P4: slow: 3.000 µs, gate ≤ 2 µs"), "{lines:?}");
         assert!(lines[1].contains("P5: absent: not measured"), "{lines:?}");
+        let mut reached = Reached::default();
+        reached.add(&report);
+        let text = reached.to_string();
+        assert!(
+            text.starts_with("bars: 1 at their aim, 1 past their gate, 1 missed, 1 not measured"),
+            "{text}"
+        );
+        assert!(text.ends_with("missed: sample P4: slow"), "{text}");
     }
 
     #[test]
@@ -192,11 +268,14 @@ mod tests {
 
     #[test]
     fn the_command_line_becomes_a_plan_and_nonsense_is_refused() {
-        let all = Engine::value_variants();
         let arguments = Arguments::try_parse_from(["benches", "floor", "--quick"]).unwrap();
         let plan = plan(arguments).unwrap();
-        assert_eq!(plan.engines, all);
+        assert_eq!(plan.engines, Engine::USUAL);
+        assert_eq!(plan.subject, Some(Engine::Ours));
         assert_eq!(plan.effort, Effort::Quick);
+        let counted = counting(suites_named("all").unwrap().0).unwrap();
+        assert_eq!(counted, [Suite::Once, Suite::Requeue]);
+        assert!(counting(vec![Suite::Floor]).unwrap_err().to_string().contains("floor"));
         assert!(Arguments::try_parse_from(["benches"]).is_err());
         assert!(Arguments::try_parse_from(["benches", "floor", "--sizes", "0"]).is_err());
     }

@@ -69,6 +69,11 @@ fn read(clock: ClockId) -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
+/// An instant of the runtime's clock, for peers whose interfaces ask for one.
+pub(crate) fn instant() -> tokio::time::Instant {
+    tokio::time::Instant::now()
+}
+
 /// Sleeps inside a runtime.
 pub(crate) async fn pause(length: Duration) {
     tokio::time::sleep(length).await;

@@ -32,9 +32,23 @@ const COUNTED: &str = "reconcile-benches-counted";
 /// # Errors
 /// When the program is missing, ends badly or answers with something else; the message says what to do.
 pub(crate) fn child<T: Serialize, A: DeserializeOwned>(program: Program, task: &T) -> Result<A> {
-    let path = locate(program)?;
+    run(Command::new(locate(program)?), task)
+}
+
+/// Runs one task in a process of its own that another program executes, such as a simulator: `under` is that
+/// program with its options.
+///
+/// # Errors
+/// Like [`child`].
+pub(crate) fn child_under<T: Serialize, A: DeserializeOwned>(mut under: Command, task: &T) -> Result<A> {
+    under.arg(locate(Program::Plain)?);
+    run(under, task)
+}
+
+fn run<T: Serialize, A: DeserializeOwned>(mut program: Command, task: &T) -> Result<A> {
+    let path = PathBuf::from(program.get_program());
     let task = serde_json::to_string(task).context("cannot encode the child's task")?;
-    let output = Command::new(&path)
+    let output = program
         .arg(CHILD_OPTION)
         .arg(&task)
         .stdin(Stdio::null())

@@ -1,9 +1,14 @@
 //! An engine's cache by itself: one writer, any number of readers.
 
+use anyhow::Result;
+
 /// The one that puts changes in.
 pub(crate) trait CacheWriter: Send {
     /// Takes one change of object `id` in, as the engine does for an event of a watch.
-    fn write(&mut self, id: u32);
+    ///
+    /// # Errors
+    /// When the engine behind the cache has ended.
+    fn write(&mut self, id: u32) -> Result<()>;
 }
 
 /// One that reads.

@@ -5,18 +5,23 @@
 
 use std::{fmt, future::ready, sync::Arc, time::Duration};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use futures::{FutureExt, Stream, StreamExt, stream};
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube_runtime::{
     Config, Controller, WatchStreamExt,
     controller::Action,
     reflector::{self, ObjectRef, Store, store::Writer},
+    scheduler::{ScheduleRequest, scheduler},
     watcher::{self, Event},
 };
+use tokio::sync::mpsc;
 
-use super::{Bare, CacheReader, CacheWriter, Change, Concurrency, Part, Setup, Sibling, names};
-use crate::work::{Verdict, Work};
+use super::{Bare, CacheReader, CacheWriter, Change, Concurrency, Load, Part, Round, Setup, Sibling, names};
+use crate::{
+    clock::{self, Stopwatch},
+    work::{Verdict, Work},
+};
 
 /// Why a run gave no action.
 #[derive(Debug)]
@@ -89,7 +94,10 @@ fn events(
     changes: impl Stream<Item = Change> + Send + 'static,
 ) -> impl Stream<Item = watcher::Result<Event<ConfigMap>>> + Send + 'static {
     let listing = stream::once(ready(Event::Init))
-        .chain(stream::iter((0..objects).map(|id| Event::InitApply(object(Change::spec(id), u64::from(id))))))
+        .chain(stream::iter(
+            names::in_key_order(objects, 0)
+                .map(|id| Event::InitApply(object(Change::spec(id), u64::from(id)))),
+        ))
         .chain(stream::once(ready(Event::InitDone)));
     let changes = changes.enumerate().map(move |(at, change)| {
         let changed = object(change, u64::from(objects) + at as u64);
@@ -153,9 +161,10 @@ struct ReflectorWriter {
 }
 
 impl CacheWriter for ReflectorWriter {
-    fn write(&mut self, id: u32) {
+    fn write(&mut self, id: u32) -> Result<()> {
         self.revision += 1;
         self.writer.apply_watcher_event(&Event::Apply(object(Change::spec(id), self.revision)));
+        Ok(())
     }
 }
 
@@ -165,4 +174,28 @@ impl CacheReader for ReflectorReader {
     fn list(&self) -> usize {
         std::hint::black_box(self.0.state()).len()
     }
+}
+
+/// Its scheduler by itself: requests that are due at once go in, and their messages come out.
+pub(super) async fn queue(load: Load) -> Result<Vec<Round>> {
+    let (feed, receiver) = mpsc::channel::<Vec<ObjectRef<ConfigMap>>>(1);
+    let requests = stream::unfold(receiver, |mut receiver| async move {
+        receiver.recv().await.map(|keys| (stream::iter(keys), receiver))
+    })
+    .flatten()
+    .map(|message| ScheduleRequest { message, run_at: clock::instant() });
+    let mut out = Box::pin(scheduler(requests));
+    let mut rounds = Vec::with_capacity(load.rounds);
+    for _ in 0..load.rounds {
+        let keys = load.keys(|id| ObjectRef::new(&names::name(id)).within(&names::namespace(id)));
+        let started = Stopwatch::start();
+        feed.send(keys).await.context("the scheduler gave its requests up")?;
+        for came in 0..load.keys {
+            let next = out.next().await;
+            next.with_context(|| format!("{came} of {} keys came out of the scheduler", load.keys))?;
+        }
+        // What is added and what comes out is one stream, so the additions cannot be told apart.
+        rounds.push(Round { adding: None, whole: started.spent() });
+    }
+    Ok(rounds)
 }

@@ -11,6 +11,8 @@
 mod cache;
 mod kube;
 mod names;
+mod ours;
+mod queue;
 
 use std::{num::NonZeroU16, sync::Arc};
 
@@ -19,7 +21,10 @@ use clap::ValueEnum;
 use futures::{future::BoxFuture, stream::BoxStream};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::cache::{CacheReader, CacheWriter};
+pub(crate) use self::{
+    cache::{CacheReader, CacheWriter},
+    queue::{Load, Round},
+};
 use crate::work::Work;
 
 /// Distinct namespaces of the synthetic objects.
@@ -31,6 +36,11 @@ const NAMESPACES: u32 = 100;
 pub(crate) enum Engine {
     /// kube-runtime 5: `reflector -> applied_objects -> Controller::for_stream`, without a cluster.
     KubeRuntime,
+    /// The engine of this repository, fed from a stream as kube-runtime is.
+    Ours,
+    /// The same over its store in memory, with every object created and changed through `Api`. Only where a
+    /// suite says so, or by name: its figures hold the store's share too.
+    OursApplied,
 }
 
 /// How many runs may be in flight.
@@ -133,16 +143,22 @@ impl Engine {
     /// The engine that ours is compared with.
     pub(crate) const PEER: Engine = Engine::KubeRuntime;
 
+    /// The engines that a suite runs if nothing is said.
+    pub(crate) const USUAL: [Engine; 2] = [Engine::KubeRuntime, Engine::Ours];
+
     /// Whether this is the engine of this repository, which the bars are for.
     pub(crate) fn is_ours(self) -> bool {
         match self {
             Engine::KubeRuntime => false,
+            Engine::Ours | Engine::OursApplied => true,
         }
     }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Engine::KubeRuntime => "kube-runtime 5.0",
+            Engine::Ours => "reconcile",
+            Engine::OursApplied => "reconcile, through Api",
         }
     }
 
@@ -150,6 +166,8 @@ impl Engine {
     pub(crate) async fn run<W: Work>(self, setup: Setup, work: Arc<W>) -> Result<()> {
         match self {
             Engine::KubeRuntime => kube::run(setup, work).await,
+            Engine::Ours => ours::run(setup, work).await,
+            Engine::OursApplied => ours::run_applied(setup, work).await,
         }
     }
 
@@ -157,6 +175,7 @@ impl Engine {
     pub(crate) fn bare(self, objects: u32) -> Bare {
         match self {
             Engine::KubeRuntime => kube::bare(objects),
+            Engine::Ours | Engine::OursApplied => ours::bare(objects),
         }
     }
 
@@ -164,13 +183,29 @@ impl Engine {
     pub(crate) fn build(self, change: Change, revision: u64) {
         match self {
             Engine::KubeRuntime => kube::build(change, revision),
+            Engine::Ours | Engine::OursApplied => ours::build(change, revision),
         }
     }
 
     /// The engine's cache by itself, filled with objects `0..objects`.
-    pub(crate) fn cache(self, objects: u32) -> (Box<dyn CacheWriter>, Arc<dyn CacheReader>) {
+    ///
+    /// # Errors
+    /// When the engine's cache needs a runtime and there is none to be had.
+    pub(crate) fn cache(self, objects: u32) -> Result<(Box<dyn CacheWriter>, Arc<dyn CacheReader>)> {
         match self {
-            Engine::KubeRuntime => kube::cache(objects),
+            Engine::KubeRuntime => Ok(kube::cache(objects)),
+            Engine::Ours | Engine::OursApplied => ours::cache(objects),
+        }
+    }
+
+    /// The engine's queue by itself, loaded round after round. It runs on the caller's thread.
+    ///
+    /// # Errors
+    /// When a key did not come out of it.
+    pub(crate) async fn queue(self, load: Load) -> Result<Vec<Round>> {
+        match self {
+            Engine::KubeRuntime => kube::queue(load).await,
+            Engine::Ours | Engine::OursApplied => ours::queue(load).await,
         }
     }
 }

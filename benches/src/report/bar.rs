@@ -77,6 +77,8 @@ pub(crate) struct Bar {
     /// What is compared.
     pub(crate) what: String,
     pub(crate) measured: Option<f64>,
+    /// The same figure of the peer, which is not judged.
+    pub(crate) peer: Option<f64>,
     pub(crate) limit: Limit,
     pub(crate) unit: &'static str,
 }
@@ -89,7 +91,12 @@ impl Bar {
         limit: Limit,
         unit: &'static str,
     ) -> Self {
-        Bar { code, what: what.into(), measured, limit, unit }
+        Bar { code, what: what.into(), measured, peer: None, limit, unit }
+    }
+
+    /// Beside the peer's figure. A ratio of the two has none.
+    pub(crate) fn beside(self, peer: Option<f64>) -> Self {
+        Bar { peer, ..self }
     }
 
     /// A figure that is no number (a ratio to nothing) misses: it must never pass a gate by accident.

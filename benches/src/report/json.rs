@@ -29,7 +29,7 @@ impl Report {
             .iter()
             .map(|bar| {
                 json!({
-                    "bar": bar.code, "what": bar.what, "measured": bar.measured, "unit": bar.unit,
+                    "bar": bar.code, "what": bar.what, "measured": bar.measured, "peer": bar.peer, "unit": bar.unit,
                     "sign": bar.limit.sign(), "aim": bar.limit.aim(), "gate": bar.limit.gate(),
                     "reached": bar.verdict().word(),
                 })

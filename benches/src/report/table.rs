@@ -31,15 +31,16 @@ impl Report {
     }
 
     fn bar_table(&self) -> Table {
-        let titles = ["bar", "what", "measured", "aim", "gate", "reached"];
+        let titles = ["bar", "what", "measured", "peer", "aim", "gate", "reached"];
         let mut table = empty(titles.map(str::to_owned));
         for bar in &self.bars {
             let height = |height: f64| Cell::Text(format!("{} {}", bar.limit.sign(), number(height)));
-            let measured = bar.measured.map(|measured| format!("{} {}", number(measured), bar.unit));
+            let with_unit = |figure: f64| format!("{} {}", number(figure), bar.unit).trim_end().to_owned();
             let cells = [
                 bar.code.into(),
                 bar.what.as_str().into(),
-                measured.into(),
+                bar.measured.map(with_unit).into(),
+                bar.peer.map(with_unit).into(),
                 height(bar.limit.aim()),
                 height(bar.limit.gate()),
                 bar.verdict().word().into(),

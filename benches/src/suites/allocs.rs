@@ -134,11 +134,10 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
                 ]);
             }
         }
-        if way == Way::Again {
-            let own = results.median(plan.subject, per_run);
-            let what = "allocations per run of a known key, caused by the run before";
-            report.bar(Bar::new("P11", what, own, Limit::at_most(2.0, 1.0), ""));
-        }
+        let own = results.median(plan.subject, per_run);
+        let what = format!("allocations per run of a known key, caused by {name}");
+        let limit = Limit::at_most(2.0, 1.0);
+        report.bar(Bar::new("P11", what, own, limit, "").beside(results.of_peer(plan, per_run)));
     }
     report.note(format!("{KEYS} keys, one thread, after {WARM_UP} runs of each; reallocations count too."));
     Ok(report)

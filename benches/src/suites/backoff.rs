@@ -67,7 +67,10 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
         let own = results.median(plan.subject, |runs| *runs as f64);
         // A changed spec may run at once and, while the key keeps failing, once a second.
         let limit = if part == Part::Status { Limit::at_most(1.0, 1.0) } else { Limit::at_most(3.0, 2.0) };
-        report.bar(Bar::new("P7", format!("runs caused by changes of {name}"), own, limit, ""));
+        report.bar(
+            Bar::new("P7", format!("runs caused by changes of {name}"), own, limit, "")
+                .beside(results.of_peer(plan, |runs| *runs as f64)),
+        );
     }
     Ok(report)
 }

@@ -50,7 +50,10 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
     }
     let own = results.median(plan.subject, |ran| *ran as f64);
     let limit = Limit::at_least(f64::from(KEYS), f64::from(KEYS));
-    report.bar(Bar::new("P10", "keys that ran because of their delete", own, limit, ""));
+    report.bar(
+        Bar::new("P10", "keys that ran because of their delete", own, limit, "")
+            .beside(results.of_peer(plan, |ran| *ran as f64)),
+    );
     report.note(format!(
         "Watched for {WATCHED:?}. The chain of kube-runtime is the documented one for own streams."
     ));

@@ -73,13 +73,14 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
                 results.median(Some(engine), |spent| micros_each(spent.wall, u64::from(keys))).into(),
             ]);
         }
-        cpu_at.push((keys, results.median(plan.subject, cpu)));
+        cpu_at.push((keys, results.median(plan.subject, cpu), results.of_peer(plan, cpu)));
     }
-    if let (Some((few, small)), Some((many, large))) = (cpu_at.first(), cpu_at.last())
+    if let (Some((few, small, small_peer)), Some((many, large, large_peer))) = (cpu_at.first(), cpu_at.last())
         && few != many
     {
         let what = format!("CPU per item at {many} over that at {few}");
-        report.bar(Bar::new("P6", what, ratio(*large, *small), Limit::at_most(1.3, 1.3), "times"));
+        let bar = Bar::new("P6", what, ratio(*large, *small), Limit::at_most(1.3, 1.3), "times");
+        report.bar(bar.beside(ratio(*large_peer, *small_peer)));
     }
     report.note(format!("Medians of {repetitions}; one thread; every key ran, or the suite fails."));
     Ok(report)

@@ -68,10 +68,14 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
             ]);
         }
     }
-    let missing = results.median(plan.subject, |handled| f64::from(EVENTS) - handled.events as f64);
-    let took = results.median(plan.subject, |handled| handled.took.as_secs_f64() * 1e3);
-    report.bar(Bar::new("P3", "events not handled", missing, Limit::at_most(0.0, 0.0), ""));
-    report.bar(Bar::new("P3", "time for 200 events", took, Limit::at_most(50.0, 50.0), "ms"));
+    let missing = |handled: &Handled| f64::from(EVENTS) - handled.events as f64;
+    let took = |handled: &Handled| handled.took.as_secs_f64() * 1e3;
+    let own = results.median(plan.subject, missing);
+    let bar = Bar::new("P3", "events not handled", own, Limit::at_most(0.0, 0.0), "");
+    report.bar(bar.beside(results.of_peer(plan, missing)));
+    let own = results.median(plan.subject, took);
+    let bar = Bar::new("P3", "time for 200 events", own, Limit::at_most(50.0, 50.0), "ms");
+    report.bar(bar.beside(results.of_peer(plan, took)));
     report.note(format!("Given up after {limit:?}."));
     Ok(report)
 }

@@ -101,11 +101,15 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
                 ]);
             }
         }
-        let fewest = results.median(plan.subject, |shares| f64::from(shares.fewest));
-        let most = results.median(plan.subject, |shares| f64::from(shares.most));
         let what = |which: &str| format!("{which} runs of a key, runs that last {name}");
-        report.bar(Bar::new("P1", what("fewest"), fewest, Limit::at_least(9.0, 9.0), ""));
-        report.bar(Bar::new("P1", what("most"), most, Limit::at_most(11.0, 11.0), ""));
+        let fewest = |shares: &Shares| f64::from(shares.fewest);
+        let most = |shares: &Shares| f64::from(shares.most);
+        let own = results.median(plan.subject, fewest);
+        let bar = Bar::new("P1", what("fewest"), own, Limit::at_least(9.0, 9.0), "");
+        report.bar(bar.beside(results.of_peer(plan, fewest)));
+        let own = results.median(plan.subject, most);
+        let bar = Bar::new("P1", what("most"), own, Limit::at_most(11.0, 11.0), "");
+        report.bar(bar.beside(results.of_peer(plan, most)));
     }
     Ok(report)
 }

@@ -119,11 +119,13 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
                     results.median(Some(engine), |spent| micros_each(spent.wall, u64::from(events))).into(),
                 ]);
             }
-            cpu_at.push((stuck, results.median(plan.subject, cpu)));
+            cpu_at.push((stuck, results.median(plan.subject, cpu), results.of_peer(plan, cpu)));
         }
-        if let (Some((_, none)), Some((stuck, many))) = (cpu_at.first(), cpu_at.last()) {
+        if let (Some((_, none, none_peer)), Some((stuck, many, many_peer))) = (cpu_at.first(), cpu_at.last())
+        {
             let what = format!("CPU per event with {stuck} in flight over none, {threads}");
-            report.bar(Bar::new("P5", what, ratio(*many, *none), Limit::at_most(1.2, 1.05), "times"));
+            let bar = Bar::new("P5", what, ratio(*many, *none), Limit::at_most(1.2, 1.05), "times");
+            report.bar(bar.beside(ratio(*many_peer, *none_peer)));
         }
     }
     report.note(format!(

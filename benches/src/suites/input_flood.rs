@@ -139,9 +139,11 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
                 ]);
             }
             if count == 1 {
-                let own = results.median(plan.subject, |sample| sample.before_first as f64);
+                let before_first = |sample: &Sample| sample.before_first as f64;
+                let own = results.median(plan.subject, before_first);
                 let what = format!("changes of {flood} taken in before the first run");
-                report.bar(Bar::new("P15", what, own, Limit::at_most(1024.0, 256.0), ""));
+                let bar = Bar::new("P15", what, own, Limit::at_most(1024.0, 256.0), "");
+                report.bar(bar.beside(results.of_peer(plan, before_first)));
             }
         }
     }

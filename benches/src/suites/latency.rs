@@ -177,9 +177,12 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
                 ]);
             }
             if count == 1 && source == Source::Task {
-                let own = |percent| results.median(plan.subject, at(percent));
-                report.bar(Bar::new("P4", "p50, one thread", own(50), Limit::at_most(50.0, 20.0), "µs"));
-                report.bar(Bar::new("P4", "p99, one thread", own(99), Limit::at_most(200.0, 80.0), "µs"));
+                let limits = [(50, Limit::at_most(50.0, 20.0)), (99, Limit::at_most(200.0, 80.0))];
+                for (percent, limit) in limits {
+                    let own = results.median(plan.subject, at(percent));
+                    let bar = Bar::new("P4", format!("p{percent}, one thread"), own, limit, "µs");
+                    report.bar(bar.beside(results.of_peer(plan, at(percent))));
+                }
                 let better = results.advantage(plan, at(50));
                 let limit = Limit::at_least(40.0, 40.0);
                 report.bar(Bar::new("P4", "p50 of kube-runtime over ours", better, limit, "times"));

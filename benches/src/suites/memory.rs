@@ -4,7 +4,7 @@
 //! with the process. The resident set comes from the plain program; live heap bytes, which do not depend on how
 //! the allocator lays out its pages, from the counting one.
 
-use std::{hint::black_box, sync::Arc};
+use std::{hint::black_box, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,8 @@ use crate::{
     process::{self, Program},
     report::{Bar, Limit, Report, figure, plain},
     session::{self, Threads},
+    tally::Tally,
+    work::Verdict,
 };
 
 /// What the process holds when it is measured.
@@ -26,9 +28,14 @@ use crate::{
 pub(crate) enum Holding {
     /// The objects and nothing else.
     Bare,
-    /// An engine that has listed and reconciled them.
-    Engine,
+    /// An engine that has listed and reconciled them, with nothing left to do.
+    Idle,
+    /// The same, with every key on a timer to run again.
+    Timers,
 }
+
+/// How far away the timers are: no run of them comes while memory is read.
+const FAR: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What one process measures.
 #[derive(Debug, Serialize, Deserialize)]
@@ -61,8 +68,14 @@ pub(crate) fn answer(task: Task, heap: Option<HeapProbe>) -> Result<Answer> {
             black_box(objects);
             answer
         }
-        Holding::Engine => {
-            let work = Arc::new(Rounds::counted(task.objects, 1));
+        Holding::Idle | Holding::Timers => {
+            let work = Arc::new(match task.holding {
+                Holding::Timers => {
+                    let tally = Tally::new(task.objects, 1);
+                    Rounds { tally, rounds: u32::MAX, between: Verdict::After(FAR) }
+                }
+                _ => Rounds::counted(task.objects, 1),
+            });
             session::drive(Threads::One, task.engine, Setup::listing(task.objects), work.clone(), async {
                 work.tally.last_goal(PATIENCE).await?;
                 clock::settle(PATIENCE).await?;
@@ -77,7 +90,8 @@ struct Figures {
     bare_resident: f64,
     standing_resident: f64,
     bare_live: f64,
-    standing_live: f64,
+    idle_live: f64,
+    timers_live: f64,
     peak: f64,
 }
 
@@ -92,12 +106,13 @@ fn measure(engine: Engine, objects: u32) -> Result<Figures> {
             .map(|bytes| bytes as f64)
             .context("the counting program did not count; is it another build?")
     };
-    let engine_plain = ask(Program::Plain, Holding::Engine)?;
+    let engine_plain = ask(Program::Plain, Holding::Idle)?;
     Ok(Figures {
         bare_resident: grown(&ask(Program::Plain, Holding::Bare)?),
         standing_resident: grown(&engine_plain),
         bare_live: live(&ask(Program::Counted, Holding::Bare)?)?,
-        standing_live: live(&ask(Program::Counted, Holding::Engine)?)?,
+        idle_live: live(&ask(Program::Counted, Holding::Idle)?)?,
+        timers_live: live(&ask(Program::Counted, Holding::Timers)?)?,
         peak: engine_plain.standing.peak as f64,
     })
 }
@@ -113,7 +128,8 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
             plain("engine"),
             plain("objects"),
             figure("bare", "B live/object"),
-            figure("over bare", "B live/object"),
+            figure("over bare, idle", "B live/object"),
+            figure("over bare, timers", "B live/object"),
             figure("bare resident", "B/object"),
             figure("over bare resident", "B/object"),
             figure("peak resident", "MiB"),
@@ -125,22 +141,28 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
             measure(engine, objects)
         })?;
         let each = |bytes: f64| bytes / f64::from(objects);
-        let over = |figures: &Figures| each(figures.standing_live - figures.bare_live);
+        let idle = |figures: &Figures| each(figures.idle_live - figures.bare_live);
+        let timers = |figures: &Figures| each(figures.timers_live - figures.bare_live);
         for (engine, _) in results.iter() {
             let median = |figure: &dyn Fn(&Figures) -> f64| results.median(Some(engine), figure);
             report.row([
                 engine.name().into(),
                 objects.into(),
                 median(&|figures| each(figures.bare_live)).into(),
-                median(&over).into(),
+                median(&idle).into(),
+                median(&timers).into(),
                 median(&|figures| each(figures.bare_resident)).into(),
                 median(&|figures| each(figures.standing_resident - figures.bare_resident)).into(),
                 median(&|figures| figures.peak / 1048576.0).into(),
             ]);
         }
-        let what = format!("live bytes per object over the bare objects, {objects} objects");
-        let own = results.median(plan.subject, over);
-        report.bar(Bar::new("P14", what, own, Limit::at_most(300.0, 200.0), "B"));
+        let states: [(&str, &dyn Fn(&Figures) -> f64); 2] = [("idle", &idle), ("on a timer", &timers)];
+        for (state, over) in states {
+            let what = format!("live bytes over the bare object, {objects} objects, every key {state}");
+            let bar =
+                Bar::new("P14", what, results.median(plan.subject, over), Limit::at_most(300.0, 200.0), "B");
+            report.bar(bar.beside(results.of_peer(plan, over)));
+        }
         if objects >= SMALLEST_JUDGED {
             let peak = |figures: &Figures| figures.peak;
             let share = ratio(results.median(plan.subject, peak), results.median(plan.peer(), peak));
@@ -149,6 +171,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
         }
     }
     report.note(format!("Medians of {repetitions}; one thread; every figure from a process of its own."));
+    report.note("Idle: every run asked for nothing. Timers: every run asked for another one in a day.");
     report.note("Bare: the engine's own objects, each behind an Arc, in one vector. Live: bytes handed out by the allocator.");
     Ok(report)
 }

@@ -14,11 +14,13 @@ mod feed;
 mod floor;
 mod inflight;
 mod input_flood;
+mod instructions;
 mod latency;
 mod memory;
 mod once;
 mod panic;
 mod plan;
+mod queue;
 mod requeue;
 mod rounds;
 mod starvation;
@@ -29,7 +31,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::plan::{Effort, Plan, Results, ratio};
+pub(crate) use self::plan::{Counting, Effort, PATIENCE, Plan, Results, ratio};
 use crate::{heap::HeapProbe, report::Report};
 
 /// A question.
@@ -41,6 +43,8 @@ pub(crate) enum Suite {
     Requeue,
     /// What any queue costs at least.
     Floor,
+    /// A queue alone, beside those of the peers.
+    Queue,
     /// From an event to the start of its run, on an idle engine.
     Latency,
     /// What an event costs while many runs are in flight.
@@ -79,11 +83,17 @@ impl Suite {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
+    /// Whether it can count instructions instead of measuring time.
+    pub(crate) fn counts_instructions(self) -> bool {
+        matches!(self, Suite::Once | Suite::Requeue)
+    }
+
     pub(crate) fn run(self, plan: &Plan) -> Result<Report> {
         match self {
             Suite::Once => once::run(plan),
             Suite::Requeue => requeue::run(plan),
             Suite::Floor => floor::run(plan),
+            Suite::Queue => queue::run(plan),
             Suite::Latency => latency::run(plan),
             Suite::Inflight => inflight::run(plan),
             Suite::Drain => drain::run(plan),
@@ -109,6 +119,7 @@ impl Suite {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Task {
     Once(once::Task),
+    Requeue(requeue::Task),
     Memory(memory::Task),
     Allocs(allocs::Task),
 }
@@ -121,6 +132,7 @@ pub(crate) fn child(task: &str, heap: Option<HeapProbe>) -> Result<String> {
     let task = serde_json::from_str(task).with_context(|| format!("cannot read the child's task {task}"))?;
     let answer = match task {
         Task::Once(task) => serde_json::to_string(&once::answer(task)?),
+        Task::Requeue(task) => serde_json::to_string(&requeue::answer(&task)?),
         Task::Memory(task) => serde_json::to_string(&memory::answer(task, heap)?),
         Task::Allocs(task) => serde_json::to_string(&allocs::answer(task, heap)?),
     };

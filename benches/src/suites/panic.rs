@@ -110,7 +110,9 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
     // An interval of 10 ms becomes 11 or 12 on a timer of milliseconds, so the whole of it is out of reach.
     let own = results.median(plan.subject, share);
     let what = "runs of the healthy keys, of those expected";
-    report.bar(Bar::new("P2", what, own, Limit::at_least(50.0, 75.0), "%"));
+    report.bar(
+        Bar::new("P2", what, own, Limit::at_least(50.0, 75.0), "%").beside(results.of_peer(plan, share)),
+    );
     report.note(format!("Watched for {watched:?} after the panic; a healthy key runs every {INTERVAL:?}."));
     Ok(report)
 }

@@ -22,10 +22,18 @@ impl Effort {
     }
 }
 
+/// What the figures are of, in suites that have the choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counting {
+    Time,
+    Instructions,
+}
+
 /// What to run, and how large.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) effort: Effort,
+    pub(crate) counting: Counting,
     /// In the order in which they take turns.
     pub(crate) engines: Vec<Engine>,
     /// The engine held against the bars; always one of `engines`.
@@ -94,6 +102,11 @@ impl<T> Results<T> {
             .and_then(|(_, samples)| samples::median_of(samples, figure))
     }
 
+    /// Median of one figure of the peer; `None` when the subject has none beside it.
+    pub(crate) fn of_peer(&self, plan: &Plan, figure: impl Fn(&T) -> f64) -> Option<f64> {
+        self.median(plan.peer(), figure)
+    }
+
     /// How many times the peer's median the subject's goes into it: above one, the subject is the cheaper one.
     pub(crate) fn advantage(&self, plan: &Plan, figure: impl Fn(&T) -> f64) -> Option<f64> {
         ratio(self.median(plan.peer(), &figure), self.median(plan.subject, &figure))
@@ -122,6 +135,7 @@ mod tests {
     fn engines_take_turns_and_medians_are_per_engine() {
         let plan = Plan {
             effort: Effort::Quick,
+            counting: Counting::Time,
             engines: vec![Engine::PEER],
             subject: Some(Engine::PEER),
             sizes: Vec::new(),

@@ -112,7 +112,8 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
         ]);
     }
     let own = results.median(plan.subject, waited);
-    report.bar(Bar::new("P8", "wait of the cold key", own, Limit::at_most(100.0, 20.0), "ms"));
+    let bar = Bar::new("P8", "wait of the cold key", own, Limit::at_most(100.0, 20.0), "ms");
+    report.bar(bar.beside(results.of_peer(plan, waited)));
     report.note(format!(
         "A hot run takes {HOT_RUN:?} of CPU; given up after {limit:?}, which then counts as the wait."
     ));

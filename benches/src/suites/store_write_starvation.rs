@@ -41,8 +41,8 @@ struct Sample {
 type Phase = fn(&Sample) -> Rates;
 
 fn measure(engine: Engine, objects: u32, length: Duration) -> Result<Sample> {
-    let (mut writer, reader) = engine.cache(objects);
-    let alone = write(&mut *writer, objects, length);
+    let (mut writer, reader) = engine.cache(objects)?;
+    let alone = write(&mut *writer, objects, length)?;
     let stop = AtomicBool::new(false);
     let lists = AtomicU64::new(0);
     let short = AtomicBool::new(false);
@@ -63,19 +63,19 @@ fn measure(engine: Engine, objects: u32, length: Duration) -> Result<Sample> {
         stop.store(true, Ordering::Release);
         rates
     })
-    .map_err(|_| anyhow!("the writer of {} panicked", engine.name()))?;
+    .map_err(|_| anyhow!("the writer of {} panicked", engine.name()))??;
     ensure!(!short.load(Ordering::Acquire), "a reader of {} missed objects", engine.name());
     let lists_per_second = lists.load(Ordering::Acquire) as f64 / length.as_secs_f64();
     Ok(Sample { alone, beside: Rates { lists_per_second, ..beside } })
 }
 
 /// Puts changes in for `length`, on the calling thread.
-fn write(writer: &mut dyn CacheWriter, objects: u32, length: Duration) -> Rates {
+fn write(writer: &mut dyn CacheWriter, objects: u32, length: Duration) -> Result<Rates> {
     let (started, cpu) = (Stopwatch::start(), clock::thread_cpu());
     let mut writes = 0_u64;
     let mut id = 0;
     let wall = loop {
-        writer.write(id);
+        writer.write(id)?;
         id = (id + 1) % objects;
         writes += 1;
         let wall = started.spent().wall;
@@ -84,12 +84,12 @@ fn write(writer: &mut dyn CacheWriter, objects: u32, length: Duration) -> Rates 
         }
     };
     let cpu = clock::thread_cpu().saturating_sub(cpu);
-    Rates {
+    Ok(Rates {
         writes,
         per_second: writes as f64 / wall.as_secs_f64(),
         per_cpu_second: writes as f64 / cpu.as_secs_f64(),
         lists_per_second: 0.0,
-    }
+    })
 }
 
 pub(crate) fn run(plan: &Plan) -> Result<Report> {
@@ -129,11 +129,18 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
                 ]);
             }
         }
-        let beside = results.median(plan.subject, |sample| sample.beside.per_cpu_second);
-        let alone = results.median(plan.subject, |sample| sample.alone.per_cpu_second);
+        let kept = |engine| {
+            let beside = results.median(engine, |sample| sample.beside.per_cpu_second);
+            ratio(beside, results.median(engine, |sample| sample.alone.per_cpu_second))
+        };
         let what = "writes per CPU second of the writer beside four readers, over those alone";
-        report.bar(Bar::new("P9", what, ratio(beside, alone), Limit::at_least(0.5, 0.5), "times"));
+        let bar = Bar::new("P9", what, kept(plan.subject), Limit::at_least(0.5, 0.5), "times");
+        report.bar(bar.beside(kept(plan.peer())));
     }
     report.note("A write makes its object too; every listing was complete, or the suite fails.");
+    report.note(
+        "kube-runtime's writer calls the store directly and its listings are in no order; ours goes through the \
+         stream of the watch and the reflector's task, and its listings are in key order.",
+    );
     Ok(report)
 }

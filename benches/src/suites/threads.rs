@@ -111,7 +111,8 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
             ]);
         }
         let what = format!("runs of {}: two threads over one", load.name);
-        report.bar(Bar::new("threads", what, results.median(plan.subject, gain), load.limit, "times"));
+        let bar = Bar::new("threads", what, results.median(plan.subject, gain), load.limit, "times");
+        report.bar(bar.beside(results.of_peer(plan, gain)));
     }
     report.note(format!(
         "{KEYS} keys; medians over the pairs, engines in turns; wall time, so an idle machine is needed."

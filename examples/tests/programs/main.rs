@@ -1,4 +1,5 @@
 //! The examples as programs: what they print, and how they end.
+#![allow(clippy::unwrap_used, reason = "a fixture that fails is a test that fails")]
 
 mod mirror;
 

@@ -200,7 +200,7 @@ fn an_unreadable_file_backs_off_is_explained_and_heals() {
     let trees = Trees::new();
     fs::create_dir(trees.dst("")).unwrap();
     fs::write(trees.src("secret"), "one").unwrap();
-    fs::set_permissions(trees.src("secret"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(trees.src("secret"), fs::Permissions::from_mode(0o000)).unwrap();
     let mut command = trees.mirror(&[]);
     if fs::metadata(trees.src("")).unwrap().uid() == 0 {
         // Root reads everything, so another user has to run it, and has to reach it.
