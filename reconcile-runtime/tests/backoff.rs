@@ -1,5 +1,6 @@
 //! Scenarios B1 to B13: timers and backoff under a whole engine. (B2's arithmetic is tested beside `Backoff`,
 //! B5 and B13 beside the queue's timers and machine, B12 is a matter of interleavings: see the loom models.)
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod fixture;
 

@@ -534,7 +534,11 @@ async fn a_panic_is_an_outcome_with_its_payload() {
             handle.enqueue(1);
             let report = handle.next_outcome(&1).await.unwrap();
             assert_eq!(report.kind, OutcomeKind::Panicked, "{place}");
-            assert_eq!(report.error.unwrap().to_string(), "panicked: boom 7", "{place}");
+            assert_eq!(
+                report.error.unwrap().to_string(),
+                "run 1 of 1 by controller `c`: panicked: boom 7",
+                "{place}"
+            );
             assert_eq!(logged.take(Level::ERROR), ["reconcile panicked"], "{place}");
             let told = handle.explain(&1);
             assert_eq!((told.state, told.failures), (KeyState::BackingOff, 1), "{place}");

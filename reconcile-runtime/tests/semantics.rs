@@ -1,5 +1,6 @@
 //! Lines of `docs/semantics.md` that no scenario and no row of the outcome table proves, each as a small test of a
 //! whole engine on a paused clock: order, budget, objects that come and go, pausing, waiting.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod fixture;
 
@@ -65,7 +66,7 @@ async fn a_stronger_signal_lifts_a_queued_key_and_an_equal_or_weaker_one_moves_n
 /// Bar P1: runs are shared evenly, also when each takes longer than it waits.
 #[tokio::test(start_paused = true)]
 async fn keys_that_always_want_to_run_share_the_runs() {
-    for takes in [0 * MS, 2 * MS] {
+    for takes in [std::time::Duration::ZERO, 2 * MS] {
         let env = Environment::seeded(1);
         let trace = Trace::new(&env);
         let sleeps = env.clone();

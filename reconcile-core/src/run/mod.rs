@@ -289,7 +289,6 @@ impl RunBuilder {
     }
 
     #[inline]
-
     fn into_inner(self) -> Inner {
         Inner {
             attempt: self.attempt,

@@ -16,7 +16,6 @@ thread_local! {
 }
 
 #[inline]
-
 pub(super) fn current() -> Option<Run> {
     // A thread that is being torn down has no current run.
     CURRENT.try_with(|slot| slot.borrow().clone()).ok().flatten()
@@ -28,7 +27,6 @@ pub(super) struct Entered {
 }
 
 #[inline]
-
 pub(super) fn enter(run: Run) -> Entered {
     let previous = CURRENT.try_with(|slot| slot.replace(Some(run))).ok().flatten();
     Entered { previous }

@@ -40,10 +40,6 @@ impl<R: Resource> Backend<R> {
         Arc::new(Backend { store, environment, limit, writes: TaskBag::new() })
     }
 
-    pub(crate) fn store(&self) -> &Arc<dyn Store<R>> {
-        &self.store
-    }
-
     pub(crate) fn environment(&self) -> &Environment {
         &self.environment
     }

@@ -139,6 +139,21 @@ impl<R: Resource> Api<R> {
 
     // ---- live
 
+    /// Waits until the cache holds everything that any process had written before the call.
+    ///
+    /// The own writes of this manager are there already when they return; this is for what others wrote.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` if the store cannot say where it stands.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    pub async fn caught_up(&self) -> Result<(), StoreError> {
+        self.kind.barrier().await
+    }
+
     /// The object under a key, as the store has it now. What it finds is in the cache when it returns.
     ///
     /// For decisions that cannot be taken back outside the store; everything else reads from the cache.

@@ -89,11 +89,6 @@ impl RunScope {
         Arc::downcast(Run::current()?.ambient()?.clone()).ok()
     }
 
-    /// Who writes.
-    pub(crate) fn controller(&self) -> &Arc<str> {
-        &self.controller
-    }
-
     /// The term that goes with every write.
     pub(crate) fn fence(&self) -> Option<&Fence> {
         self.fence.as_ref()
@@ -102,15 +97,6 @@ impl RunScope {
     /// Whether the run made this step itself.
     pub(crate) fn has_written(&self, step: Step) -> bool {
         self.lock().report.own.iter().any(|write| write.step == step)
-    }
-
-    /// Makes the scope new for another run of the same controller and term. Exclusive access shows that no
-    /// write of the last run is left.
-    pub(crate) fn reset(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        state.report = ScopeReport::default();
-        state.in_flight = 0;
-        state.waiting.clear();
     }
 
     /// Whether the run started a write or left anything behind. Without it there is nothing to wait for and
@@ -278,17 +264,17 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_taken_once_and_a_reset_forgets() {
-        let mut scope = scope();
+    fn a_report_is_taken_once_and_an_untouched_scope_has_none() {
+        let scope = scope();
+        assert!(!scope.is_touched());
         let step = Step { kind: 1, before: Revision(3), after: Revision(4) };
         scope.wrote(Some(OwnWrite { step, status_only: true }));
         scope.wrote(None);
         scope.conflicted();
+        assert!(scope.is_touched());
         let report = scope.report();
         assert_eq!((report.own.len(), report.effective_writes, report.conflicts), (1, 2, 1));
-        assert_eq!(scope.report().effective_writes, 0);
-        scope.wrote(None);
-        Arc::get_mut(&mut scope).unwrap().reset();
+        assert!(!scope.is_touched());
         assert_eq!(scope.report().effective_writes, 0);
     }
 

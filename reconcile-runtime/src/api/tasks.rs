@@ -72,7 +72,7 @@ impl TaskBag {
                 drop(ended);
             }
             Err(text) => {
-                tracing::warn!(reason = %text, "{name}: not followed to its end, it may or may not land")
+                tracing::warn!(reason = %text, "{name}: not followed to its end, it may or may not land");
             }
         }
     }

@@ -119,7 +119,8 @@ impl<R: Resource> Writer<R> {
             current = match live {
                 Live::Found(object) => object,
                 Live::Absent => return Err(gone()),
-                Live::Unknown => return Err(error),
+                Live::Unknown if self.cache().is_some() => return Err(error),
+                Live::Unknown => self.read(key).await?.ok_or_else(gone)?,
             };
         }
     }

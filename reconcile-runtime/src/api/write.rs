@@ -254,6 +254,11 @@ impl<R: Resource> Job<R> {
         if !quicker && !unknown {
             return Err(error.into());
         }
+        // Without a cache, only two callers need to know: a create whose answer was lost, and `modify`, which
+        // reads for itself.
+        if self.writer.cache.is_none() && !(self.creates && unknown) {
+            return Err(error.into());
+        }
         let live = self.writer.refresh(&key, self.scope.as_ref()).await;
         if self.creates
             && let Live::Found(object) = &live

@@ -100,13 +100,19 @@ impl<R, V> Index<R, V> {
     }
 }
 
+/// The user's function.
+type ValuesOf<R, V> = Box<dyn Fn(&R) -> Vec<V> + Send + Sync>;
+
+/// A part of the lists, by the hash of their value.
+type Shard<R, V> = RwLock<HashTable<List<R, V>>>;
+
 /// The index as its cache keeps it.
 pub(super) struct TypedIndex<R, V> {
     /// For logs: which index function panicked.
     name: Arc<str>,
-    values_of: Box<dyn Fn(&R) -> Vec<V> + Send + Sync>,
+    values_of: ValuesOf<R, V>,
     hasher: RandomState,
-    shards: Box<[RwLock<HashTable<List<R, V>>>]>,
+    shards: Box<[Shard<R, V>]>,
     /// Under which values each object is listed (invariant 1).
     places: Mutex<HashMap<ObjectKey, Values<V>, RandomState>>,
     panics: AtomicU64,
@@ -131,7 +137,7 @@ struct Prepared<V> {
 
 /// What a write displaced, to be dropped outside all locks.
 #[derive(Default)]
-pub(super) struct Garbage(Vec<Box<dyn Any + Send>>);
+pub(crate) struct Garbage(Vec<Box<dyn Any + Send>>);
 
 impl Garbage {
     pub(super) fn add(&mut self, thing: impl Any + Send) {
@@ -140,10 +146,10 @@ impl Garbage {
 }
 
 /// The values of one version for one index; none if the function panicked.
-pub(super) type Prepaid = Option<Box<dyn Any + Send>>;
+pub(crate) type Prepaid = Option<Box<dyn Any + Send>>;
 
 /// An index whatever its type of value.
-pub(super) trait AnyIndex<R>: Send + Sync {
+pub(crate) trait AnyIndex<R>: Send + Sync {
     /// Calls the index function. Outside all locks.
     fn prepare(&self, object: &R) -> Prepaid;
 

@@ -14,7 +14,7 @@ use std::{
 use futures::future::BoxFuture;
 use reconcile_core::{
     Backoff, Resource, Revision, StoreError,
-    store::{Guarantees, Scope, Store},
+    store::{Scope, Store},
 };
 
 use super::{
@@ -145,6 +145,26 @@ impl<R: Resource> Kind<R> {
     }
 }
 
+impl<R: Resource> Kind<R> {
+    /// Waits until the cache holds everything that was written before the call, or was listed again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    pub(crate) async fn barrier(&self) -> Result<(), StoreError> {
+        let newest = self.cache.newest();
+        let revision = self.backend.revision().await?;
+        if revision < newest {
+            // The store no longer knows of a change that it has shown: it went back in time.
+            let listing = self.cache.want_listing();
+            self.cache.signals().until(|now| now.listed >= listing).await;
+            return Ok(());
+        }
+        self.catch_up(revision).await;
+        Ok(())
+    }
+}
+
 impl<R: Resource> fmt::Debug for Kind<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Kind")
@@ -160,14 +180,8 @@ pub(crate) trait AnyKind: fmt::Debug + Send + Sync + 'static {
     /// The name of the kind.
     fn name(&self) -> &'static str;
 
-    /// The number of the kind in its manager.
-    fn number(&self) -> u32;
-
     /// The type of its objects.
     fn object_type(&self) -> TypeId;
-
-    /// What its store promises, and which store it is.
-    fn guarantees(&self) -> Guarantees;
 
     /// Itself, to be downcast to `Kind<R>`.
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
@@ -180,12 +194,6 @@ pub(crate) trait AnyKind: fmt::Debug + Send + Sync + 'static {
 
     /// Waits until the first listing has ended.
     fn wait_synced(self: Arc<Self>) -> BoxFuture<'static, ()>;
-
-    /// Waits until the cache holds everything up to `revision`, or was listed again.
-    fn catch_up(self: Arc<Self>, revision: Revision) -> BoxFuture<'static, ()>;
-
-    /// Waits until the cache holds everything that was written before the call, or was listed again.
-    fn barrier(self: Arc<Self>) -> BoxFuture<'static, Result<(), StoreError>>;
 
     /// Waits until every started write whose run is gone has settled.
     fn settle(self: Arc<Self>) -> BoxFuture<'static, ()>;
@@ -202,16 +210,8 @@ impl<R: Resource> AnyKind for Kind<R> {
         R::KIND
     }
 
-    fn number(&self) -> u32 {
-        self.number
-    }
-
     fn object_type(&self) -> TypeId {
         TypeId::of::<R>()
-    }
-
-    fn guarantees(&self) -> Guarantees {
-        self.backend.store().guarantees()
     }
 
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
@@ -228,25 +228,6 @@ impl<R: Resource> AnyKind for Kind<R> {
 
     fn wait_synced(self: Arc<Self>) -> BoxFuture<'static, ()> {
         Box::pin(async move { self.cache.signals().until(|now| now.synced).await })
-    }
-
-    fn catch_up(self: Arc<Self>, revision: Revision) -> BoxFuture<'static, ()> {
-        Box::pin(async move { Kind::catch_up(&self, revision).await })
-    }
-
-    fn barrier(self: Arc<Self>) -> BoxFuture<'static, Result<(), StoreError>> {
-        Box::pin(async move {
-            let newest = self.cache.newest();
-            let revision = self.backend.revision().await?;
-            if revision < newest {
-                // The store no longer knows of a change that it has shown: it went back in time.
-                let listing = self.cache.want_listing();
-                self.cache.signals().until(|now| now.listed >= listing).await;
-                return Ok(());
-            }
-            Kind::catch_up(&self, revision).await;
-            Ok(())
-        })
     }
 
     fn settle(self: Arc<Self>) -> BoxFuture<'static, ()> {

@@ -39,7 +39,7 @@ pub(crate) mod test_store;
 #[cfg(test)]
 pub(crate) mod test_task;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tombstone;
 mod transition;
 

@@ -166,11 +166,11 @@ impl<T> Outbox<T> {
             wake.extend(self.seats.pop_front().and_then(|seat| seat.waker));
         }
         // What nobody waits for would be left behind: its future was dropped, so we go on for it.
-        if self.taken < until || self.seats.is_empty() {
-            if let Some(item) = self.queue.pop_front() {
-                self.taken += 1;
-                return Next { item: Some(item), wake };
-            }
+        if (self.taken < until || self.seats.is_empty())
+            && let Some(item) = self.queue.pop_front()
+        {
+            self.taken += 1;
+            return Next { item: Some(item), wake };
         }
         self.draining = false;
         if !self.queue.is_empty() {

@@ -9,12 +9,12 @@ use reconcile_core::ObjectKey;
 
 use crate::{
     Change,
-    cache::test_store::Web,
+    cache::{Cache, test_store::Web},
     change::{Initial, Step, Subscriber},
 };
 
 /// Calls a function at every change.
-pub(super) struct Looks(pub(super) Box<dyn Fn() + Send + Sync>);
+pub(crate) struct Looks(pub(crate) Box<dyn Fn() + Send + Sync>);
 
 impl Subscriber<Web> for Looks {
     fn changed(&self, _: &ObjectKey, _: &Change<Web>, _: Step, _: Initial) {
@@ -22,4 +22,11 @@ impl Subscriber<Web> for Looks {
     }
 
     fn flagged(&self, _: &Arc<Web>) {}
+}
+
+impl Cache<Web> {
+    /// How many tombstones there are.
+    pub(crate) fn tombstones(&self) -> usize {
+        self.lock().tombstones.len()
+    }
 }

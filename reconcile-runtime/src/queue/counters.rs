@@ -37,7 +37,6 @@ impl Counters {
     }
 
     #[inline]
-
     pub(super) fn ended(&mut self, kind: OutcomeKind, took: Duration) {
         count(&mut self.ended, kind);
         self.run.observe(took);
@@ -97,19 +96,16 @@ impl Depth {
     }
 
     #[inline]
-
     pub(super) fn enter(&mut self, state: State, lane: Lane) {
         *self.of(state, lane) += 1;
     }
 
     #[inline]
-
     pub(super) fn leave(&mut self, state: State, lane: Lane) {
         *self.of(state, lane) -= 1;
     }
 
     #[inline]
-
     fn of(&mut self, state: State, lane: Lane) -> &mut usize {
         match (state, lane) {
             (State::Ready, Lane::High) => &mut self.ready_high,

@@ -118,7 +118,6 @@ impl Ended {
     }
 
     #[inline]
-
     pub(crate) fn error(&self) -> Option<&ReconcileError> {
         match self {
             Ended::Failed(error) | Ended::Panicked(error) | Ended::TimedOut(error) => Some(error),

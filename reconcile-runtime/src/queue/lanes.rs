@@ -44,14 +44,12 @@ impl Lanes {
     }
 
     #[inline]
-
     pub(super) fn push(&mut self, places: &mut Places, lane: Lane, id: Id) {
         places.push_back(&mut self.lists[index(lane)], id);
         self.len += 1;
     }
 
     #[inline]
-
     pub(super) fn remove(&mut self, places: &mut Places, lane: Lane, id: Id) {
         places.remove(&mut self.lists[index(lane)], id);
         self.len -= 1;

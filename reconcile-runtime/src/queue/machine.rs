@@ -70,6 +70,8 @@ pub(crate) struct Machine<K> {
     parked: List,
     pub(super) history: History<K>,
     budget: Option<Budget>,
+    /// Blank records, kept for their allocations.
+    #[allow(clippy::vec_box, reason = "a record moves between here and a slot by its pointer")]
     spare: Vec<Box<Record>>,
     pub(super) counters: Counters,
     /// When the queue, or its current term, started.

@@ -110,7 +110,7 @@ struct Model {
 
 impl Model {
     fn new(config: QueueConfig, start: Time) -> Self {
-        let tokens = config.retry_budget.map_or(0, |budget| full(budget));
+        let tokens = config.retry_budget.map_or(0, full);
         Model {
             config,
             now: start,
@@ -681,7 +681,7 @@ impl Pair {
 
     /// Both agree on everything that can be seen, and the model takes over what was drawn.
     fn compare(&mut self) -> Result<(), TestCaseError> {
-        self.machine(|machine, now, fx| machine.advance(now, fx));
+        self.machine(Machine::advance);
         self.model.advance(self.now);
         for key in 0..KEYS {
             let told: Explanation<()> = self.machine.explain(hash(key), &key, self.now);

@@ -71,7 +71,6 @@ impl List {
     }
 
     #[inline]
-
     pub(super) fn head(self) -> Option<Id> {
         (self.head != NONE).then_some(self.head)
     }
@@ -93,7 +92,6 @@ impl Places {
     }
 
     #[inline]
-
     pub(super) fn due(&self, id: Id) -> Time {
         self.node(id).due
     }
@@ -105,7 +103,6 @@ impl Places {
     }
 
     #[inline]
-
     pub(super) fn bucket(&self, id: Id) -> u16 {
         (self.node(id).packed & u64::from(u16::MAX)) as u16
     }
@@ -121,14 +118,12 @@ impl Places {
     }
 
     #[inline]
-
     pub(super) fn set_bucket(&mut self, id: Id, bucket: u16) {
         let node = self.node_mut(id);
         node.packed = (node.packed & !u64::from(u16::MAX)) | u64::from(bucket);
     }
 
     #[inline]
-
     pub(super) fn push_back(&mut self, list: &mut List, id: Id) {
         let tail = list.tail;
         let node = self.node_mut(id);
@@ -161,7 +156,6 @@ impl Places {
     }
 
     #[inline]
-
     pub(super) fn pop_front(&mut self, list: &mut List) -> Option<Id> {
         let id = list.head()?;
         self.remove(list, id);
@@ -183,13 +177,11 @@ impl Places {
     }
 
     #[inline]
-
     fn node(&self, id: Id) -> &Place {
         self.nodes.get(id as usize).expect("an id in a list was admitted")
     }
 
     #[inline]
-
     fn node_mut(&mut self, id: Id) -> &mut Place {
         self.nodes.get_mut(id as usize).expect("an id in a list was admitted")
     }

@@ -143,13 +143,11 @@ impl Record {
     }
 
     #[inline]
-
     pub(super) fn take_carry(&mut self) -> Option<Box<dyn Any + Send + Sync>> {
         self.aside.as_mut()?.carry.take()
     }
 
     #[inline]
-
     pub(super) fn take_waiters(&mut self) -> Vec<Waiter> {
         self.aside.as_mut().map_or_else(Vec::new, |aside| std::mem::take(&mut aside.waiters))
     }

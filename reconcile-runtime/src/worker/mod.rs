@@ -121,12 +121,11 @@ impl<'a> Runs<'a> {
         let deadline = self.deadline(now);
         // The last run and its scope are used again if nobody kept the run: two allocations less. Whoever did
         // keep it goes on under the old scope, which nobody reads any more.
-        if let Some(run) =
-            self.spent.take().filter(|run| run.is_unique() && Arc::strong_count(&self.scope) == 2)
+        let reusable = self.spent.take().filter(|run| run.is_unique() && Arc::strong_count(&self.scope) == 2);
+        if let Some(run) = reusable
+            && let Some(control) = run.again(attempt, std::mem::take(&mut causes), deadline)
         {
-            if let Some(control) = run.again(attempt, std::mem::take(&mut causes), deadline) {
-                return control;
-            }
+            return control;
         }
         self.scope = RunScope::new(self.settings.name.clone(), self.settings.fence.clone());
         let ambient: Arc<dyn Any + Send + Sync> = self.scope.clone();

@@ -279,7 +279,7 @@ async fn r7_listings_writes_and_managers_that_come_and_go_do_not_wait_for_each_o
         let handle = manager.add(controller).unwrap();
         (manager, handle, (webs, pods, templates))
     };
-    let (first, handle, (webs, pods, all_templates)) = manager(&env);
+    let (first, handle, (webs, _pods, _templates)) = manager(&env);
     let (other_webs, other_pods) = (foreign::<Web>(&store, &env), foreign::<Pod>(&store, &env));
     let seed = key("seed");
     other_webs.create(web("seed", 0)).await.unwrap();
@@ -290,15 +290,14 @@ async fn r7_listings_writes_and_managers_that_come_and_go_do_not_wait_for_each_o
             if round % 5 == 1 {
                 webs.create(web(&format!("w{round}"), round)).await.unwrap();
             }
-            // Each watch has brought something since its kind was listed, so that it is no loop of listings.
-            other_webs.modify(&seed, |web| web.spec.replicas = round).await.unwrap();
-            other_pods.modify(&key("seed-pod"), |pod| pod.spec.node = round.to_string()).await.unwrap();
-            templates.modify(&seed, |found| found.spec.text = round.to_string()).await.unwrap();
-            let text = round.to_string();
-            while webs.get(&seed).is_none_or(|web| web.spec.replicas != round)
-                || pods.get(&key("seed-pod")).is_none_or(|pod| pod.spec.node != text)
-                || all_templates.get(&seed).is_none_or(|found| found.spec.text != text)
-            {
+            // Each watch brings something before it breaks, so that none is a loop of listings in vain.
+            let mut count = 0;
+            while !scripts.iter().all(|script| script.is_delivering()) {
+                count += 1;
+                other_webs.modify(&seed, |web| web.spec.replicas = 1000 * round + count).await.unwrap();
+                let text = format!("{round}-{count}");
+                other_pods.modify(&key("seed-pod"), |pod| pod.spec.node = text.clone()).await.unwrap();
+                templates.modify(&seed, |found| found.spec.text = text.clone()).await.unwrap();
                 tokio::task::yield_now().await;
             }
             // The history is gone: every kind lists again, all at once, while the writes of the last round land.
@@ -328,7 +327,8 @@ async fn r7_listings_writes_and_managers_that_come_and_go_do_not_wait_for_each_o
     };
     first.run_until(story).await.unwrap();
     assert!(ran.load(Ordering::SeqCst) >= ROUNDS);
-    // Once for each manager, and once more for each time that the history was gone.
+    // Once for each manager, and once more for nearly every time that the history was gone: two expiries may
+    // meet in one listing, and the last one is not waited for.
     let lists: usize = scripts.iter().map(|script| script.count(Op::List)).sum();
-    assert!(lists >= 3 * 2 * ROUNDS as usize, "{lists} listings");
+    assert!(lists >= 3 * (2 * ROUNDS as usize - 4), "{lists} listings");
 }

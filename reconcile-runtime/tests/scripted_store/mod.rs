@@ -83,15 +83,16 @@ struct State {
     copies: bool,
     /// Streams are numbered as they open, from 1.
     opened: u64,
-    /// How many are open.
-    open: usize,
+    /// Those that are open.
+    open: BTreeSet<u64>,
+    /// Those that have delivered something.
+    delivered: BTreeSet<u64>,
     /// Streams deliver nothing for now.
     streams_held: bool,
     /// Streams up to this number never deliver anything again, and do not end either.
     silent_to: u64,
-    /// Streams up to this number end.
-    broken_to: u64,
-    broken: Option<Break>,
+    /// Streams that end, and how.
+    broken: BTreeMap<u64, Break>,
     /// Changes of these revisions are left out of batches, as by a store that coalesces.
     hidden: BTreeSet<Revision>,
     /// Called with each answered listing.
@@ -217,10 +218,13 @@ impl Script {
 
     /// The streams that are open now end.
     pub(crate) fn break_open_streams(&self, how: Break) {
-        self.change(|state| {
-            state.broken_to = state.opened;
-            state.broken = Some(how);
-        });
+        self.change(|state| state.broken.extend(state.open.iter().map(|number| (*number, how))));
+    }
+
+    /// Whether a stream is open that has delivered something.
+    pub(crate) fn is_delivering(&self) -> bool {
+        let state = self.state();
+        state.open.iter().any(|number| state.delivered.contains(number))
     }
 
     /// Leaves the change of this revision out of all batches.
@@ -232,7 +236,7 @@ impl Script {
 
     /// How many streams are open.
     pub(crate) fn open_streams(&self) -> usize {
-        self.state().open
+        self.state().open.len()
     }
 
     /// What goes wrong with this request, once it may go on.
@@ -349,18 +353,19 @@ impl<R: Resource> ScriptedStream<R> {
         let number = {
             let mut state = script.state();
             state.opened += 1;
-            state.open += 1;
-            state.opened
+            let number = state.opened;
+            state.open.insert(number);
+            number
         };
         ScriptedStream { script, number, inner }
     }
 
     fn flow(&self) -> Flow {
         let state = self.script.state();
-        match state.broken {
-            Some(how) if self.number <= state.broken_to => Flow::Breaks(how),
-            _ if state.streams_held || self.number <= state.silent_to => Flow::Stands,
-            _ => Flow::Flows,
+        match state.broken.get(&self.number) {
+            Some(how) => Flow::Breaks(*how),
+            None if state.streams_held || self.number <= state.silent_to => Flow::Stands,
+            None => Flow::Flows,
         }
     }
 
@@ -384,6 +389,7 @@ impl<R: Resource> ScriptedStream<R> {
                         () = &mut changed => continue,
                         item = self.inner.next() => item,
                     };
+                    script.state().delivered.insert(self.number);
                     return item.map(|item| item.map(|batch| self.without_hidden(batch)));
                 }
             }
@@ -399,6 +405,6 @@ impl<R: Resource> ScriptedStream<R> {
 
 impl<R> Drop for ScriptedStream<R> {
     fn drop(&mut self) {
-        self.script.state().open -= 1;
+        self.script.state().open.remove(&self.number);
     }
 }

@@ -294,3 +294,64 @@ impl Store<Object<SiblingSpec>> for Failing {
         Guarantees::new("failing")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fed(objects: u32, changes: Vec<Change>) -> Fed {
+        Fed::new(objects, stream::iter(changes).chain(stream::pending()).boxed(), mpsc::channel(1).0)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pages_are_in_key_order_and_share_one_cursor() {
+        let store = fed(1_050, Vec::new());
+        let mut query = ListQuery::all().limit(500);
+        let (mut keys, mut cursors) = (Vec::new(), Vec::new());
+        loop {
+            let page = store.list(query).await.unwrap();
+            keys.extend(page.items.iter().map(|thing| thing.key()));
+            cursors.push(page.cursor);
+            let Some(next) = page.next else { break };
+            query = ListQuery::all().limit(500).after(next);
+        }
+        assert_eq!((keys.len(), cursors.len()), (1_050, 3));
+        assert!(keys.is_sorted());
+        assert!(cursors.iter().all(|cursor| *cursor == cursors[0]));
+        let strange = ListQuery::all().after(PageToken::new([1].as_slice()));
+        assert!(store.list(strange).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_goes_on_where_the_last_one_stopped_and_nothing_is_listed_after_a_change() {
+        let store = fed(3, (0..3).map(Change::spec).chain((0..3).map(Change::spec)).collect());
+        let cursor = store.list(ListQuery::all()).await.unwrap().cursor;
+        let first = {
+            let mut watch = store.watch(cursor.clone(), &Scope::all()).await.unwrap();
+            watch.next().await.unwrap().unwrap()
+        };
+        let revisions: Vec<u64> = first.events.iter().map(|event| event.revision().0).collect();
+        assert_eq!(revisions, [4, 5, 6, 7, 8, 9]);
+        assert_eq!(store.taken_in(), 0, "nobody came back for more");
+        let mut watch = store.watch(first.cursor, &Scope::all()).await.unwrap();
+        assert!(futures::poll!(watch.next()).is_pending());
+        assert_eq!(store.taken_in(), 9);
+        let old = store.watch(cursor, &Scope::all()).await.err().unwrap();
+        assert_eq!(old.fault(), StoreFault::Expired);
+        assert!(store.list(ListQuery::all()).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_failing_store_is_silent_until_it_is_told_and_fails_ever_after() {
+        let (begin, begun) = tokio::sync::oneshot::channel::<()>();
+        let store = Failing::after(Box::pin(async move { begun.await.unwrap_or(()) }));
+        let cursor = store.list(ListQuery::all()).await.unwrap().cursor;
+        let mut watch = store.watch(cursor.clone(), &Scope::all()).await.unwrap();
+        assert!(futures::poll!(watch.next()).is_pending());
+        begin.send(()).unwrap();
+        assert!(watch.next().await.unwrap().is_err());
+        let mut again = store.watch(cursor, &Scope::all()).await.unwrap();
+        assert!(again.next().await.unwrap().is_err());
+        assert!(store.list(ListQuery::all()).await.is_err());
+    }
+}

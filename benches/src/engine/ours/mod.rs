@@ -111,3 +111,65 @@ impl<W: Work> Reconciler for Runs<W> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::{
+        super::{Change, Engine, Part, Urgency},
+        *,
+    };
+    use crate::{clock, suites::PATIENCE, tally::Tally};
+
+    /// Two pages and a bit.
+    const OBJECTS: u32 = 1_050;
+
+    struct Counted(Tally);
+
+    impl Work for Counted {
+        async fn run(&self, id: u32) -> Verdict {
+            self.0.record(id);
+            Verdict::Await
+        }
+    }
+
+    /// Runs the engine until every object ran, hands it one change of each sort, and gives the runs of the
+    /// changed objects.
+    async fn runs_after_changes(engine: Engine) -> Vec<u32> {
+        let work = Arc::new(Counted(Tally::new(OBJECTS, 1)));
+        let (feed, receiver) = mpsc::channel(8);
+        let changes = stream::unfold(receiver, |mut receiver| async move {
+            receiver.recv().await.map(|change| (change, receiver))
+        });
+        let setup = Setup::listing(OBJECTS).changes(changes);
+        let driver = async {
+            work.0.last_goal(PATIENCE).await.unwrap();
+            let change = |id, part, urgency| Change { id, part, urgency };
+            let all = [
+                change(0, Part::Spec, Urgency::Normal),
+                change(1, Part::Status, Urgency::Normal),
+                change(2, Part::Deleted, Urgency::Normal),
+                change(3, Part::Spec, Urgency::High),
+                change(4, Part::Spec, Urgency::Low),
+            ];
+            for change in all {
+                feed.send(change).await.unwrap();
+            }
+            clock::until(PATIENCE, || (0..5).all(|id| work.0.of(id) == 2)).await;
+        };
+        let engine = engine.run(setup, work.clone());
+        futures::select_biased! {
+            () = driver.fuse() => {}
+            ended = Box::pin(engine).fuse() => panic!("the engine ended: {ended:?}"),
+        }
+        (0..6).map(|id| work.0.of(id)).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_object_runs_once_and_each_sort_of_change_runs_its_object_again() {
+        for engine in [Engine::Ours, Engine::OursApplied] {
+            assert_eq!(runs_after_changes(engine).await, [2, 2, 2, 2, 2, 1], "{engine:?}");
+        }
+    }
+}

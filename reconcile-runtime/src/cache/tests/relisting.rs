@@ -248,9 +248,9 @@ async fn tombstones_go_when_the_reflector_has_passed_them() {
         let web = api.create(web(name)).await.unwrap();
         api.delete(&web).await.unwrap();
     }
-    assert_eq!(world.kind.cache().lock().tombstones.len(), 3);
+    assert_eq!(world.kind.cache().tombstones(), 3);
     world.settle().await;
-    assert_eq!(world.kind.cache().lock().tombstones.len(), 0);
+    assert_eq!(world.kind.cache().tombstones(), 0);
     let told = ["a added 1", "a deleted 1", "b added 3", "b deleted 3", "c added 5", "c deleted 5"];
     assert_eq!(world.told.take(), told);
 }

@@ -89,8 +89,10 @@ impl MemoryStore {
     /// what they were, and new writes get revisions that were given before.
     ///
     /// A new history starts: cursors, watches and page tokens from before are `Expired`, whatever revision
-    /// the store reaches. Fencing tokens that were given out meanwhile are never given out again. The snapshot
-    /// may be of another store. The store keeps its id.
+    /// the store reaches. Fencing tokens that were given out meanwhile are never given out again. Versions are
+    /// told apart by their revision alone, so an update that was decided on a given-up version is a `Conflict`
+    /// unless its object has come to that very revision again. The snapshot may be of another store. The store
+    /// keeps its id.
     pub fn restore(&self, snapshot: &MemorySnapshot) {
         let replaced = self.inner.lock_write().restore(&snapshot.copy, Epoch::next());
         replaced.settle();

@@ -228,3 +228,86 @@ impl<R: Resource> AnyKind for Kind<R> {
         (TypeId::of::<R>(), R::KIND, std::any::type_name::<R>())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+    use reconcile_core::{Object, Spec};
+
+    use super::*;
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Dot(u32);
+
+    impl Spec for Dot {
+        const KIND: &'static str = "Dot";
+        type Status = ();
+    }
+
+    type Model = BTreeMap<ObjectKey, u32>;
+
+    /// What a page of everything holds, as the model has it.
+    fn contents(kind: &Kind<Object<Dot>>) -> Model {
+        let (page, more) = kind.page(Bound::Unbounded, None, usize::MAX);
+        assert!(!more);
+        let value = |held: Held<Object<Dot>>| held.readable().map(|object| object.spec.0);
+        page.into_iter().map(|(key, held)| (key, value(held).expect("nothing is damaged"))).collect()
+    }
+
+    proptest! {
+        /// Puts, removals and forgetting, in any order: table and order hold the same (invariant 7), and the
+        /// history leads from every state that it reaches back to, to what is there (invariant 5).
+        #[test]
+        fn any_run_of_changes_is_what_a_plain_map_holds_and_replays(
+            steps in proptest::collection::vec((0_u8..12, 0_u32..6, any::<u32>()), 0..60),
+            limit in 1_usize..12,
+        ) {
+            let mut kind = Kind::<Object<Dot>>::new(limit, Revision(0));
+            let mut model = Model::new();
+            let mut states = vec![(Revision(0), model.clone())];
+            for (index, (step, name, value)) in steps.into_iter().enumerate() {
+                let revision = Revision(index as u64 * 2 + 1);
+                let namespace = (name % 2 == 0).then_some("even");
+                let key = ObjectKey::in_namespace(namespace, &name.to_string());
+                match step {
+                    0 => drop(kind.forget()),
+                    1..5 => {
+                        if model.remove(&key).is_some() {
+                            kind.remove(&key, revision).settle();
+                        }
+                    }
+                    _ => {
+                        model.insert(key.clone(), value);
+                        kind.put(&key, revision, Held::Readable(Arc::new(Object::new("x", Dot(value))))).settle();
+                    }
+                }
+                states.push((revision, model.clone()));
+                prop_assert_eq!(kind.table.len(), kind.order.len());
+                prop_assert_eq!(&contents(&kind), &model);
+            }
+            for (revision, mut state) in states {
+                if !kind.history().reaches_back_to(revision) {
+                    continue;
+                }
+                let mut last = revision;
+                for change in kind.history().after(revision, usize::MAX) {
+                    prop_assert!(change.revision > last);
+                    last = change.revision;
+                    let before = change.before.as_ref().and_then(Held::readable).map(|object| object.spec.0);
+                    prop_assert_eq!(before, state.get(&change.key).copied());
+                    match change.after.as_ref().and_then(Held::readable) {
+                        Some(object) => drop(state.insert(change.key, object.spec.0)),
+                        None => drop(state.remove(&change.key)),
+                    }
+                }
+                prop_assert_eq!(&state, &model);
+            }
+            let mut copied = kind.copy(Revision(1_000));
+            prop_assert_eq!(copied.len(), model.len());
+            prop_assert_eq!(copied.emptied(Revision(1_000)).len(), 0);
+            drop(copied.forget());
+        }
+    }
+}

@@ -27,6 +27,8 @@ mod hooks;
 mod kind;
 mod lease;
 mod page;
+#[cfg(test)]
+mod races;
 mod read;
 mod shared;
 #[cfg(test)]
