@@ -4,10 +4,7 @@
 
 mod fixture;
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-};
+use std::sync::{Arc, Mutex};
 
 use fixture::*;
 use reconcile_runtime::{
@@ -61,33 +58,6 @@ async fn a_stronger_signal_lifts_a_queued_key_and_an_equal_or_weaker_one_moves_n
         handle.resume();
     })
     .await;
-}
-
-/// Bar P1: runs are shared evenly, also when each takes longer than it waits.
-#[tokio::test(start_paused = true)]
-async fn keys_that_always_want_to_run_share_the_runs() {
-    for takes in [std::time::Duration::ZERO, 2 * MS] {
-        let env = Environment::seeded(1);
-        let trace = Trace::new(&env);
-        let sleeps = env.clone();
-        let hungry = scripted(&trace, move |call: Call<u32>| {
-            let run = sleeps.sleep(takes);
-            async move {
-                run.await;
-                Ok(if call.nth < 12 { Action::requeue_now() } else { Action::await_change() })
-            }
-        });
-        let controller = Controller::for_keys("shares", hungry).enqueued_by_hand().concurrency(1);
-        with(&env, controller, async |handle| {
-            (0..200).for_each(|key| handle.enqueue(key));
-            handle.idle().await;
-        })
-        .await;
-        let mut runs = BTreeMap::new();
-        trace.runs()[..2_000].iter().for_each(|ran| *runs.entry(ran.key).or_insert(0) += 1);
-        assert_eq!(runs.len(), 200);
-        assert!(runs.values().all(|count| (9..=11).contains(count)), "{takes:?}: {runs:?}");
-    }
 }
 
 /// What the budget is for is the failures' retries.
