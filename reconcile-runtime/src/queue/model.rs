@@ -978,7 +978,7 @@ fn configs() -> impl Strategy<Value = QueueConfig> {
 
 proptest! {
     #[test]
-    fn the_machine_equals_the_model(config in configs(), steps in steps()) {
+    fn q1_the_machine_equals_the_model(config in configs(), steps in steps()) {
         let mut pair = Pair::new(config);
         pair.compare()?;
         for step in steps {
