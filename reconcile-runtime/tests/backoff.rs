@@ -103,8 +103,9 @@ async fn b3_a_timer_far_ahead_piles_nothing_up() {
         let queue = handle.snapshot();
         assert_eq!((queue.depth.scheduled, queue.depth.ready()), (1, 0));
         assert_eq!(live.load(Ordering::SeqCst), at_start, "as many sleeps as before");
-        // One for the queue and one for this test; a third while one takes the other's place.
-        assert!(peak.load(Ordering::SeqCst) <= 3, "{peak:?} sleeps at once");
+        // Beside them: this test's own, and one that takes another's place before that is dropped.
+        let peak = peak.load(Ordering::SeqCst);
+        assert!(peak <= at_start + 2, "{peak} sleeps at once, {at_start} at the start");
         assert_eq!(trace.of(&0).len(), 1);
         env.sleep(30 * 24 * HOUR).await;
         assert_eq!(trace.of(&0).len(), 2, "and it fires in the end");
