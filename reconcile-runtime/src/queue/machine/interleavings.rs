@@ -184,11 +184,13 @@ fn loom_b5_a_timer_that_is_due_can_be_moved_and_cancelled() {
             let error = ReconcileError::new(Retry::After(std::time::Duration::from_secs(60)), "busy");
             work.finish(&taken, Ended::Failed(error), Time::ZERO);
         });
-        // Moved to 0 ms, that is to at once or, after the first, to 1 s; then off its timer or out of its lane.
+        // Moved to at once, a second before it is due; fired; and taken off its timer or out of its lane.
         let moves: Box<dyn FnOnce(&mut Closing) + Send> =
-            Box::new(|work| work.signal(A, SignalKind::Input, Lane::High, at(60_000)));
+            Box::new(|work| work.signal(A, SignalKind::Input, Lane::High, at(59_000)));
+        let fires: Box<dyn FnOnce(&mut Closing) + Send> =
+            Box::new(|work| work.machine.advance(at(60_000), &mut Effects::default()));
         let cancels: Box<dyn FnOnce(&mut Closing) + Send> =
-            Box::new(|work| work.machine.pause_key(HASH, A, at(60_000), &mut Effects::default()));
+            Box::new(|work| work.machine.pause_key(HASH, A, at(59_500), &mut Effects::default()));
         let worker = {
             let desk = desk.clone();
             thread::spawn(move || {
@@ -200,7 +202,7 @@ fn loom_b5_a_timer_that_is_due_can_be_moved_and_cancelled() {
                 desk.leave(seat);
             })
         };
-        together(&desk, vec![moves, cancels]);
+        together(&desk, vec![moves, fires, cancels]);
         worker.join().expect("a thread of the model ends");
         let until = desk.arm(&noop_waker(), |work| {
             work.machine.advance(Time::MAX, &mut Effects::default());
