@@ -42,7 +42,7 @@ features:
 
 unit:
 	$(call step,tests: units$(comma) scenarios$(comma) conformance$(comma) programs$(comma) documentation)
-	$(CARGO) test --locked $(TESTED)
+	$(CARGO) test --locked $(TESTED) --no-fail-fast
 
 loom: ## every interleaving of what is shared between threads
 	$(call step,model checker)

@@ -14,10 +14,11 @@ use serde::Deserialize;
 use super::page::TestId;
 
 /// Which tests there are to be. The same words as in `make test`, so that nothing is built twice.
-const TESTS: &[&str] = &["test", "--workspace", "--exclude", "reconcile-benches", "--all-features"];
+const TESTS: &[&str] =
+    &["test", "--locked", "--workspace", "--exclude", "reconcile-benches", "--all-features"];
 /// The model checker's target: as in `make loom`.
 const LOOM: &[&str] =
-    &["test", "-p", "reconcile-runtime", "--release", "--lib", "--target-dir", "target/loom"];
+    &["test", "--locked", "-p", "reconcile-runtime", "--release", "--lib", "--target-dir", "target/loom"];
 /// What makes it the model checker's.
 const LOOM_FLAGS: &str = "--cfg reconcile_loom";
 /// Where the names of the conformance suite's cases are.

@@ -45,9 +45,4 @@ impl<T> TestTask<T> {
     pub(crate) fn woken(&self) -> bool {
         self.wakes.0.load(Ordering::SeqCst) > 0
     }
-
-    /// What it gave.
-    pub(crate) fn output(self) -> T {
-        self.output.expect("the task has ended")
-    }
 }
