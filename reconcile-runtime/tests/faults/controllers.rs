@@ -244,6 +244,13 @@ async fn r7_listings_writes_and_managers_that_come_and_go_do_not_wait_for_each_o
         // Reads all the caches, its own kind's too, in the middle of a delivery.
         let reads = move |_: &Pod| {
             let sizes = all_webs.list().len() + all_pods.list().len() + all_templates.list().len();
+            // What cannot be read is looked up under the very lock that writers take.
+            let unreadable = [
+                all_webs.unreadable(&key("w1")).is_some(),
+                all_pods.unreadable(&key("w1")).is_some(),
+                all_templates.unreadable(&key("t")).is_some(),
+            ];
+            assert_eq!(unreadable, [false; 3]);
             let keys: Vec<ObjectKey> = all_webs.list().iter().map(|web| web.key()).collect();
             let _indexed = by_node.get("n").len() + sizes;
             keys
