@@ -44,7 +44,7 @@
 //!   clock and one thread, the same program does the same.
 //!
 //! What it is not: a workflow engine, an API server, or a store on disk. [`MemoryStore`] ends with the process; a
-//! store of your own implements [`core::Store`](reconcile_core::Store) and passes the conformance suite of
+//! store of your own implements [`core::Store`] and passes the conformance suite of
 //! `reconcile-testing`.
 //!
 //! | to … | see |
