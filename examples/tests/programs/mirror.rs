@@ -245,7 +245,8 @@ fn bad_arguments_are_refused_with_the_cause() {
         (vec![src.clone(), file], "cannot make"),
         (vec!["--resync=0".into(), src, trees.dst("")], "0 is not in 1.."),
     ] {
-        let output = Command::new(program("mirror")).args(&arguments).output().unwrap();
+        // Once, so that what is not refused ends as well.
+        let output = Command::new(program("mirror")).arg("--once").args(&arguments).output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
         assert!(text.contains(cause), "{arguments:?}: {text}");
