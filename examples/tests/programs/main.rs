@@ -52,7 +52,7 @@ fn quickstart_tells_its_story_and_ends() {
         &[
             "applied: shop wants 3 pods",
             "converged: shop-0, shop-1, shop-2 are ready",
-            "shop-1 was deleted, left are shop-0, shop-2\n",
+            "shop-1 was deleted\n",
             "healed in ",
             " ms: shop-0, shop-1, shop-2 are ready",
             "shop-0 was deleted, while no image can be had",
