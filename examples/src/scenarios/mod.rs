@@ -1,6 +1,6 @@
 //! Is every scenario a test? Compares `docs/scenarios.md` with the tests that exist.
 //!
-//! Promises: every code of [`codes`] gets a verdict, and nothing is passed over: a row that cannot be read, a test
+//! Promises: every code of [`code::codes`] gets a verdict, and nothing is passed over: a row that cannot be read, a test
 //! that is gone, ignored or of another level than its row says, and a level that a code still lacks are all faults
 //! that name the code and the next step. What was not looked at (the model checker's target, unless asked for) is
 //! told as such.
