@@ -117,15 +117,15 @@ fn object(change: Change, revision: u64) -> ConfigMap {
     let id = change.id;
     // A status-like part of a config map is a label; what the user wants is its data.
     let (label, data) = match change.part {
-        Part::Spec => (String::from("bench"), format!("value-{revision}")),
-        Part::Status | Part::Deleted => (format!("bench-{revision}"), String::from("value")),
+        Part::Spec => (String::from("bench"), names::numbered("value-", revision, 1)),
+        Part::Status | Part::Deleted => (names::numbered("bench-", revision, 1), String::from("value")),
     };
     ConfigMap {
         metadata: ObjectMeta {
             namespace: Some(names::namespace(id)),
             name: Some(names::name(id)),
             uid: Some(names::uid(id)),
-            resource_version: Some(revision.to_string()),
+            resource_version: Some(names::numbered("", revision, 1)),
             labels: Some([(String::from("app"), label)].into()),
             ..ObjectMeta::default()
         },

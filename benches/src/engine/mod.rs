@@ -102,6 +102,16 @@ pub(crate) enum Sibling {
     FailsAfter(BoxFuture<'static, ()>),
 }
 
+/// What an engine may do with the time at which a key wants to run again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Polls {
+    /// What it does when nothing is said: ours spreads them, so that keys come in no order.
+    EnginesDefault,
+    /// Exactly when they are due.
+    Exact,
+}
+
 /// What an engine is put in front of.
 pub(crate) struct Setup {
     /// Objects `0..objects` are listed at the start.
@@ -110,6 +120,7 @@ pub(crate) struct Setup {
     /// What changes after the listing. When it ends, nothing changes any more.
     pub(crate) changes: BoxStream<'static, Change>,
     pub(crate) sibling: Sibling,
+    pub(crate) polls: Polls,
 }
 
 impl Setup {
@@ -120,7 +131,12 @@ impl Setup {
             concurrency: Concurrency::EnginesDefault,
             changes: Box::pin(futures::stream::pending()),
             sibling: Sibling::Absent,
+            polls: Polls::EnginesDefault,
         }
+    }
+
+    pub(crate) fn polls(self, polls: Polls) -> Self {
+        Setup { polls, ..self }
     }
 
     pub(crate) fn concurrency(self, concurrency: Concurrency) -> Self {
@@ -179,7 +195,7 @@ impl Engine {
         }
     }
 
-    /// Builds and drops the object of one change, which is what a change costs before an engine sees it.
+    /// Builds and drops the object of one change, in the form in which the engine is handed it.
     pub(crate) fn build(self, change: Change, revision: u64) {
         match self {
             Engine::KubeRuntime => kube::build(change, revision),

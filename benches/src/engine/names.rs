@@ -1,20 +1,38 @@
 //! Names of the synthetic objects, the way back from a name to a number, and the order of a listing.
+//!
+//! They are made without the formatting machinery: five formatted strings would cost more than an engine's whole
+//! cycle, and the making of the objects is what no engine answers for.
 
 use super::NAMESPACES;
 
 /// `object-0000042`: nineteen characters with the namespace, like names in the wild.
 pub(super) fn name(id: u32) -> String {
-    format!("object-{id:07}")
+    numbered("object-", id.into(), 7)
 }
 
 /// One of a hundred.
 pub(super) fn namespace(id: u32) -> String {
-    format!("ns-{:02}", id % NAMESPACES)
+    numbered("ns-", (id % NAMESPACES).into(), 2)
 }
 
 /// Thirty-six characters, like the real ones.
 pub(super) fn uid(id: u32) -> String {
-    format!("00000000-0000-4000-8000-{id:012}")
+    numbered("00000000-0000-4000-8000-", id.into(), 12)
+}
+
+/// A text with a number behind it, of so many digits at least.
+pub(super) fn numbered(text: &str, number: u64, digits: usize) -> String {
+    let wide = digits.max(number.checked_ilog10().map_or(1, |log| log as usize + 1));
+    let mut name = String::with_capacity(text.len() + wide);
+    name.push_str(text);
+    let mut unit = 10_u64.pow(u32::try_from(wide - 1).unwrap_or(0).min(u64::MAX.ilog10()));
+    // Digits beyond the largest unit are zeros.
+    name.extend(std::iter::repeat_n('0', wide.saturating_sub(unit.ilog10() as usize + 1)));
+    while unit > 0 {
+        name.push(char::from(b'0' + (number / unit % 10) as u8));
+        unit /= 10;
+    }
+    name
 }
 
 /// The number in a name; `None` for a name that [`name`] did not make.
@@ -52,6 +70,11 @@ mod tests {
         assert_eq!(id_of("object-"), None);
         assert_eq!(id_of("other-1"), None);
         assert_eq!(uid(3).len(), 36);
+        for number in [0, 9, 10, 4_294_967_295, u64::MAX] {
+            for digits in [0, 1, 2, 7, 12, 25] {
+                assert_eq!(numbered("a-", number, digits), format!("a-{number:0digits$}"));
+            }
+        }
     }
 
     #[test]

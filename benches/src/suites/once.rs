@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::{Counting, Plan, feed, floor, instructions, plan::PATIENCE, plan::micros_each, rounds::Rounds};
 use crate::{
     clock::{self, Spent, Stopwatch},
-    engine::{Engine, Setup},
+    engine::{Change, Engine, Setup},
     machine,
     process::{self, Program},
     progress,
@@ -39,18 +39,23 @@ pub(crate) struct Task {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Phases {
-    /// Until every key ran once.
-    Cold,
-    /// On through one wave of changes.
-    ColdAndWarm,
+    /// On through one wave of changes, with everything measured.
+    All,
+    /// Until every key ran once, for counting.
+    CountCold,
+    /// On through one wave of changes, for counting.
+    CountWarm,
+    /// No engine: the objects are made and held, for counting.
+    CountMade,
+    /// No engine: the objects are made and held, and each is replaced once, for counting.
+    CountReplaced,
 }
 
 /// What it found.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Answer {
     cold: Phase,
-    /// Of the wave, where there was one.
-    warm: Option<Phase>,
+    warm: Phase,
     peak_bytes: u64,
 }
 
@@ -67,7 +72,23 @@ impl Phase {
     }
 }
 
+/// The answer of a task that is counted.
+#[derive(Debug, Serialize, Deserialize)]
+struct Counted {
+    /// Fewest runs of a phase; of objects alone, how many there are.
+    runs: u64,
+}
+
 pub(crate) fn answer(task: Task) -> Result<Answer> {
+    if let Phases::CountMade | Phases::CountReplaced = task.phases {
+        let objects = task.engine.bare(task.objects);
+        if task.phases == Phases::CountReplaced {
+            // One new object for each, and as many dropped: it does not matter which of two equal ones.
+            (0..task.objects).for_each(|id| task.engine.build(Change::spec(id), task.objects.into()));
+        }
+        process::leave(&Counted { runs: task.objects.into() })?;
+        drop(objects);
+    }
     let work = Arc::new(Rounds::counted(task.objects, 2));
     let (wave, changes) = feed::waves();
     let setup = Setup::listing(task.objects).changes(changes);
@@ -76,15 +97,19 @@ pub(crate) fn answer(task: Task) -> Result<Answer> {
     let (cold, warm) = session::drive(task.threads, task.engine, setup, work.clone(), async {
         tally.first_goal(PATIENCE).await?;
         let cold = Phase::new(tally.total(), started.spent());
-        clock::settle(PATIENCE).await?;
-        if task.phases == Phases::Cold {
-            return Ok((cold, None));
+        if task.phases == Phases::CountCold {
+            process::leave(&Counted { runs: cold.runs })?;
         }
+        clock::settle(PATIENCE).await?;
         let settled = tally.total();
         let started = Stopwatch::start();
         wave.send(0..task.objects).await?;
         tally.last_goal(PATIENCE).await?;
-        Ok((cold, Some(Phase::new(tally.total() - settled, started.spent()))))
+        let warm = Phase::new(tally.total() - settled, started.spent());
+        if task.phases == Phases::CountWarm {
+            process::leave(&Counted { runs: cold.runs.min(warm.runs) })?;
+        }
+        Ok((cold, warm))
     })?;
     Ok(Answer { cold, warm, peak_bytes: machine::resident()?.peak })
 }
@@ -92,20 +117,18 @@ pub(crate) fn answer(task: Task) -> Result<Answer> {
 impl Answer {
     /// Fails when a key did not run.
     fn check(&self, engine: Engine, objects: u32) -> Result<()> {
-        let phases = [Some(self.cold), self.warm];
-        let fewest = phases.iter().flatten().map(|phase| phase.runs).min().unwrap_or(0);
-        ensure!(fewest >= u64::from(objects), "{} ran only {fewest} of {objects} keys", engine.name());
-        Ok(())
+        enough(engine, self.cold.runs.min(self.warm.runs), objects)
     }
+}
 
-    fn of_warm(&self, figure: impl Fn(&Phase) -> Duration) -> Duration {
-        self.warm.as_ref().map_or(Duration::ZERO, figure)
-    }
+fn enough(engine: Engine, runs: u64, objects: u32) -> Result<()> {
+    ensure!(runs >= u64::from(objects), "{} ran only {runs} of {objects} keys", engine.name());
+    Ok(())
 }
 
 /// One process of its own.
 fn measure(engine: Engine, objects: u32, threads: Threads) -> Result<Answer> {
-    let task = Task { engine, objects, threads, phases: Phases::ColdAndWarm };
+    let task = Task { engine, objects, threads, phases: Phases::All };
     let answer: Answer = process::child(Program::Plain, &super::Task::Once(task))?;
     answer.check(engine, objects)?;
     Ok(answer)
@@ -175,61 +198,11 @@ fn row(report: &mut Report, engine: Engine, objects: u32, count: usize, answers:
         answers.iter().map(|answer| answer.cold.runs).max().into(),
         median(&|answer| answer.cold.wall).into(),
         median(&|answer| answer.cold.cpu).into(),
-        answers.iter().filter_map(|answer| Some(answer.warm.as_ref()?.runs)).max().into(),
-        median(&|answer| answer.of_warm(|warm| warm.wall)).into(),
-        median(&|answer| answer.of_warm(|warm| warm.cpu)).into(),
+        answers.iter().map(|answer| answer.warm.runs).max().into(),
+        median(&|answer| answer.warm.wall).into(),
+        median(&|answer| answer.warm.cpu).into(),
         samples::median_of(answers, |answer| answer.peak_bytes as f64 / 1048576.0).into(),
     ]);
-}
-
-/// Objects of the smaller of two sizes: large enough that tables have grown, small enough for a simulator that
-/// is fifty times slower than the machine.
-const COUNTED_OBJECTS: u32 = 10_000;
-
-/// Instructions per object: of the cold phase the difference between two sizes, of the warm one the difference
-/// that the wave makes at one size; so what starting costs is in neither.
-fn count_instructions(plan: &Plan) -> Result<Report> {
-    let mut report = Report::new(
-        "once-instructions",
-        "instructions per object: listed once and reconciled once by a no-op, cold; then changed once, warm",
-        vec![
-            plain("engine"),
-            plain("objects"),
-            figure("cold", "instructions/object"),
-            figure("warm", "instructions/change"),
-        ],
-    );
-    let count = |engine, objects, phases| -> Result<f64> {
-        let task = Task { engine, objects, threads: Threads::One, phases };
-        let label = format!("once-{engine:?}-{objects}-{phases:?}");
-        let (answer, instructions) = instructions::of_child::<_, Answer>(&label, &super::Task::Once(task))?;
-        answer.check(engine, objects)?;
-        Ok(instructions as f64)
-    };
-    for objects in plan.sizes(&[COUNTED_OBJECTS / 2], &[COUNTED_OBJECTS]) {
-        let each = |instructions: f64| instructions / f64::from(objects);
-        let results = plan.interleaved("once-instructions", &format!("{objects} objects"), 1, |engine| {
-            let small = count(engine, objects, Phases::Cold)?;
-            let large = count(engine, 2 * objects, Phases::Cold)?;
-            let waved = count(engine, objects, Phases::ColdAndWarm)?;
-            Ok((each(large - small), each(waved - small)))
-        })?;
-        for (engine, _) in results.iter() {
-            report.row([
-                engine.name().into(),
-                objects.into(),
-                results.median(Some(engine), |(cold, _)| *cold).into(),
-                results.median(Some(engine), |(_, warm)| *warm).into(),
-            ]);
-        }
-        let limit = Limit::at_least(5.0, 10.0);
-        let cold = results.advantage(plan, |(cold, _)| *cold);
-        let warm = results.advantage(plan, |(_, warm)| *warm);
-        report.bar(Bar::new("once", "instructions of kube-runtime over ours, cold", cold, limit, "times"));
-        report.bar(Bar::new("once", "instructions of kube-runtime over ours, warm", warm, limit, "times"));
-    }
-    report.note(instructions::NOTE);
-    Ok(report)
 }
 
 /// Sizes from which the ratios are held against their bars: below, starting up is a part of the figure.
@@ -271,4 +244,86 @@ fn floor_row(report: &mut Report, objects: u32) -> Result<()> {
         crate::report::Cell::Nothing,
     ]);
     Ok(())
+}
+
+/// Objects of the smaller of two sizes: large enough that tables have grown, small enough for a simulator that
+/// is fifty times slower than the machine.
+const COUNTED_OBJECTS: u32 = 10_000;
+
+/// Instructions of one engine, per object.
+struct Instructions {
+    cold: f64,
+    warm: f64,
+    /// Of those, the ones that make the objects, and drop what they replace.
+    made: f64,
+    replaced: f64,
+}
+
+/// What of them is compared.
+type Share = fn(&Instructions) -> f64;
+
+/// Instructions per object: of the cold phase the difference between two sizes, of the warm one the difference
+/// that the wave makes at one size; so what starting costs is in neither.
+fn count_instructions(plan: &Plan) -> Result<Report> {
+    let mut report = Report::new(
+        "once-instructions",
+        "instructions per object: listed once and reconciled once by a no-op, cold; then changed once, warm",
+        vec![
+            plain("engine"),
+            plain("objects"),
+            figure("cold", "instructions/object"),
+            figure("of that the object", "instructions/object"),
+            figure("warm", "instructions/change"),
+            figure("of that the object", "instructions/change"),
+        ],
+    );
+    for objects in plan.sizes(&[COUNTED_OBJECTS / 2], &[COUNTED_OBJECTS]) {
+        let results = plan.interleaved("once-instructions", &format!("{objects} objects"), 1, |engine| {
+            count(engine, objects)
+        })?;
+        for (engine, _) in results.iter() {
+            let median = |figure: fn(&Instructions) -> f64| results.median(Some(engine), figure);
+            report.row([
+                engine.name().into(),
+                objects.into(),
+                median(|each| each.cold).into(),
+                median(|each| each.made).into(),
+                median(|each| each.warm).into(),
+                median(|each| each.replaced).into(),
+            ]);
+        }
+        let bars: [(&str, Share); 4] = [
+            ("cold", |each| each.cold),
+            ("cold, without the object", |each| each.cold - each.made),
+            ("warm", |each| each.warm),
+            ("warm, without the object", |each| each.warm - each.replaced),
+        ];
+        for (phase, figure) in bars {
+            let what = format!("instructions of kube-runtime over ours, {phase}");
+            let limit = Limit::at_least(5.0, 10.0);
+            report.bar(Bar::new("once", what, results.advantage(plan, figure), limit, "times"));
+        }
+    }
+    report.note(instructions::NOTE);
+    report.note("The object: making it, and dropping the one it replaces; the same work for any engine.");
+    Ok(report)
+}
+
+fn count(engine: Engine, objects: u32) -> Result<Instructions> {
+    let of = |objects: u32, phases: Phases| -> Result<f64> {
+        let task = super::Task::Once(Task { engine, objects, threads: Threads::One, phases });
+        let label = format!("once-{engine:?}-{objects}-{phases:?}");
+        let (counted, instructions) = instructions::of_child::<_, Counted>(&label, &task)?;
+        enough(engine, counted.runs, objects)?;
+        Ok(instructions as f64)
+    };
+    let each = |more: f64, less: f64| (more - less) / f64::from(objects);
+    let cold = of(objects, Phases::CountCold)?;
+    let made = of(objects, Phases::CountMade)?;
+    Ok(Instructions {
+        cold: each(of(2 * objects, Phases::CountCold)?, cold),
+        warm: each(of(objects, Phases::CountWarm)?, cold),
+        made: each(of(2 * objects, Phases::CountMade)?, made),
+        replaced: each(of(objects, Phases::CountReplaced)?, made),
+    })
 }

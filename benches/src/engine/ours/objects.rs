@@ -14,7 +14,7 @@ pub(super) struct ThingSpec {
 
 impl ThingSpec {
     pub(super) fn at(revision: u64) -> Self {
-        ThingSpec { data: [(String::from("key"), format!("value-{revision}"))].into() }
+        ThingSpec { data: [(String::from("key"), names::numbered("value-", revision, 1))].into() }
     }
 }
 
@@ -79,5 +79,5 @@ pub(in super::super) fn bare(objects: u32) -> Bare {
 }
 
 pub(in super::super) fn build(change: Change, revision: u64) {
-    std::hint::black_box(stored(change, revision));
+    std::hint::black_box(Arc::new(stored(change, revision)));
 }
