@@ -124,7 +124,7 @@ fn object(change: Change, revision: u64) -> ConfigMap {
         metadata: ObjectMeta {
             namespace: Some(names::namespace(id)),
             name: Some(names::name(id)),
-            uid: Some(names::uid(id)),
+            uid: Some(names::uid(id, str::to_owned)),
             resource_version: Some(names::numbered("", revision, 1)),
             labels: Some([(String::from("app"), label)].into()),
             ..ObjectMeta::default()
@@ -134,10 +134,10 @@ fn object(change: Change, revision: u64) -> ConfigMap {
     }
 }
 
-pub(super) fn bare(objects: u32) -> Bare {
-    let objects: Vec<Arc<ConfigMap>> =
-        (0..objects).map(|id| Arc::new(object(Change::spec(id), u64::from(id)))).collect();
-    Box::new(objects)
+pub(super) fn bare(objects: u32, versions: u32) -> Bare {
+    super::bare_of(objects, versions, |id, version| {
+        object(Change::spec(id), u64::from(version) * u64::from(objects) + u64::from(id))
+    })
 }
 
 pub(super) fn build(change: Change, revision: u64) {

@@ -155,6 +155,17 @@ impl Setup {
 /// Objects held outside any engine, to know what they cost by themselves.
 pub(crate) type Bare = Box<dyn std::any::Any>;
 
+/// Makes the objects of [`Engine::bare`] from the object of a number and a version.
+fn bare_of<T: 'static>(objects: u32, versions: u32, make: impl Fn(u32, u32) -> T) -> Bare {
+    let mut held: Vec<Arc<T>> = (0..objects).map(|id| Arc::new(make(id, 0))).collect();
+    for version in 1..versions {
+        for (id, place) in (0..objects).zip(&mut held) {
+            *place = Arc::new(make(id, version));
+        }
+    }
+    Box::new(held)
+}
+
 impl Engine {
     /// The engine that ours is compared with.
     pub(crate) const PEER: Engine = Engine::KubeRuntime;
@@ -187,11 +198,12 @@ impl Engine {
         }
     }
 
-    /// The engine's objects `0..objects`, each behind an `Arc` and in one vector, and nothing else.
-    pub(crate) fn bare(self, objects: u32) -> Bare {
+    /// The engine's objects `0..objects`, each behind an `Arc` and in one vector, and nothing else. Of several
+    /// versions each replaces the one before.
+    pub(crate) fn bare(self, objects: u32, versions: u32) -> Bare {
         match self {
-            Engine::KubeRuntime => kube::bare(objects),
-            Engine::Ours | Engine::OursApplied => ours::bare(objects),
+            Engine::KubeRuntime => kube::bare(objects, versions),
+            Engine::Ours | Engine::OursApplied => ours::bare(objects, versions),
         }
     }
 

@@ -16,23 +16,41 @@ pub(super) fn namespace(id: u32) -> String {
 }
 
 /// Thirty-six characters, like the real ones.
-pub(super) fn uid(id: u32) -> String {
-    numbered("00000000-0000-4000-8000-", id.into(), 12)
+pub(super) fn uid<T>(id: u32, use_it: impl FnOnce(&str) -> T) -> T {
+    with_numbered("00000000-0000-4000-8000-", id.into(), 12, use_it)
 }
 
-/// A text with a number behind it, of so many digits at least.
-pub(super) fn numbered(text: &str, number: u64, digits: usize) -> String {
-    let wide = digits.max(number.checked_ilog10().map_or(1, |log| log as usize + 1));
-    let mut name = String::with_capacity(text.len() + wide);
-    name.push_str(text);
-    let mut unit = 10_u64.pow(u32::try_from(wide - 1).unwrap_or(0).min(u64::MAX.ilog10()));
-    // Digits beyond the largest unit are zeros.
-    name.extend(std::iter::repeat_n('0', wide.saturating_sub(unit.ilog10() as usize + 1)));
-    while unit > 0 {
-        name.push(char::from(b'0' + (number / unit % 10) as u8));
-        unit /= 10;
+/// Digits of the largest number.
+const LONGEST: usize = 20;
+/// Texts of this length at most are put together without the heap.
+const ROOM: usize = 64;
+
+/// A text with a number behind it, of so many digits at least (and of twenty at most), to be copied to wherever it
+/// is to stay.
+pub(super) fn with_numbered<T>(text: &str, number: u64, digits: usize, use_it: impl FnOnce(&str) -> T) -> T {
+    let mut figures = [b'0'; LONGEST];
+    let mut rest = number;
+    let mut first = LONGEST;
+    for (at, figure) in figures.iter_mut().enumerate().rev() {
+        if rest == 0 && LONGEST - at > digits.max(1) {
+            break;
+        }
+        *figure += (rest % 10) as u8;
+        rest /= 10;
+        first = at;
     }
-    name
+    let figures = figures.get(first..).unwrap_or(&[]);
+    let length = text.len() + figures.len();
+    let mut room = [0; ROOM];
+    let Some(whole) = room.get_mut(..length) else { return use_it(&format!("{text}{number:0digits$}")) };
+    let (head, tail) = whole.split_at_mut(text.len());
+    head.copy_from_slice(text.as_bytes());
+    tail.copy_from_slice(figures);
+    use_it(std::str::from_utf8(whole).expect("a text with digits behind it is text"))
+}
+
+pub(super) fn numbered(text: &str, number: u64, digits: usize) -> String {
+    with_numbered(text, number, digits, str::to_owned)
 }
 
 /// The number in a name; `None` for a name that [`name`] did not make.
@@ -69,10 +87,12 @@ mod tests {
         }
         assert_eq!(id_of("object-"), None);
         assert_eq!(id_of("other-1"), None);
-        assert_eq!(uid(3).len(), 36);
+        assert_eq!(uid(3, str::len), 36);
         for number in [0, 9, 10, 4_294_967_295, u64::MAX] {
-            for digits in [0, 1, 2, 7, 12, 25] {
-                assert_eq!(numbered("a-", number, digits), format!("a-{number:0digits$}"));
+            for digits in [0, 1, 2, 7, 12, LONGEST] {
+                for text in ["", "a-", &"long".repeat(20)] {
+                    assert_eq!(numbered(text, number, digits), format!("{text}{number:0digits$}"));
+                }
             }
         }
     }

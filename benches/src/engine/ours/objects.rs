@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use reconcile_runtime::core::{Object, ObjectKey, Revision, Spec};
+use reconcile_runtime::core::{Object, ObjectKey, Revision, Spec, Uid};
 
 use super::super::{Bare, Change, Part, names};
 
@@ -54,7 +54,7 @@ pub(super) fn stored(change: Change, revision: u64) -> Thing {
         }
     };
     let mut thing = Object::new(names::name(id), spec).namespace(names::namespace(id)).label("app", "bench");
-    thing.meta.uid = names::uid(id).into();
+    thing.meta.uid = names::uid(id, Uid::from);
     thing.meta.revision = Revision(revision);
     thing.meta.generation = generation;
     thing.status = status;
@@ -73,9 +73,11 @@ pub(super) fn revision_listed(id: u32) -> u64 {
     u64::from(id) + 1
 }
 
-pub(in super::super) fn bare(objects: u32) -> Bare {
-    let objects: Vec<Arc<Thing>> = (0..objects).map(|id| Arc::new(listed(id))).collect();
-    Box::new(objects)
+pub(in super::super) fn bare(objects: u32, versions: u32) -> Bare {
+    super::super::bare_of(objects, versions, |id, version| match version {
+        0 => listed(id),
+        _ => stored(Change::spec(id), u64::from(version) * u64::from(objects) + revision_listed(id)),
+    })
 }
 
 pub(in super::super) fn build(change: Change, revision: u64) {
