@@ -54,7 +54,7 @@ pub(super) fn stored(change: Change, revision: u64) -> Thing {
         }
     };
     let mut thing = Object::new(names::name(id), spec).namespace(names::namespace(id)).label("app", "bench");
-    thing.meta.uid = names::uid(id, Uid::from);
+    thing.meta.uid = names::uid(id, |uid| Uid::from(uid));
     thing.meta.revision = Revision(revision);
     thing.meta.generation = generation;
     thing.status = status;
