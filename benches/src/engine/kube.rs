@@ -17,7 +17,9 @@ use kube_runtime::{
 };
 use tokio::sync::mpsc;
 
-use super::{Bare, CacheReader, CacheWriter, Change, Concurrency, Load, Part, Round, Setup, Sibling, names};
+use super::{
+    CacheReader, CacheWriter, Change, Concurrency, Held, Load, Objects, Part, Round, Setup, Sibling, names,
+};
 use crate::{
     clock::{self, Stopwatch},
     work::{Verdict, Work},
@@ -134,8 +136,8 @@ fn object(change: Change, revision: u64) -> ConfigMap {
     }
 }
 
-pub(super) fn bare(objects: u32, versions: u32) -> Bare {
-    super::bare_of(objects, versions, |id, version| {
+pub(super) fn bare(objects: u32) -> Box<dyn Held> {
+    Objects::boxed(objects, move |id, version| {
         object(Change::spec(id), u64::from(version) * u64::from(objects) + u64::from(id))
     })
 }

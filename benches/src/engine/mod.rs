@@ -153,17 +153,32 @@ impl Setup {
 }
 
 /// Objects held outside any engine, to know what they cost by themselves.
-pub(crate) type Bare = Box<dyn std::any::Any>;
+pub(crate) trait Held {
+    /// Makes every object anew, each in the place of its older version, which is dropped.
+    fn replace(&mut self);
+}
 
-/// Makes the objects of [`Engine::bare`] from the object of a number and a version.
-fn bare_of<T: 'static>(objects: u32, versions: u32, make: impl Fn(u32, u32) -> T) -> Bare {
-    let mut held: Vec<Arc<T>> = (0..objects).map(|id| Arc::new(make(id, 0))).collect();
-    for version in 1..versions {
-        for (id, place) in (0..objects).zip(&mut held) {
-            *place = Arc::new(make(id, version));
+struct Objects<T, F> {
+    held: Vec<Arc<T>>,
+    /// Makes the object of a number in a version.
+    make: F,
+    version: u32,
+}
+
+impl<T: 'static, F: Fn(u32, u32) -> T + 'static> Objects<T, F> {
+    fn boxed(objects: u32, make: F) -> Box<dyn Held> {
+        let held = (0..objects).map(|id| Arc::new(make(id, 0))).collect();
+        Box::new(Objects { held, make, version: 0 })
+    }
+}
+
+impl<T, F: Fn(u32, u32) -> T> Held for Objects<T, F> {
+    fn replace(&mut self) {
+        self.version += 1;
+        for (id, place) in (0..).zip(&mut self.held) {
+            *place = Arc::new((self.make)(id, self.version));
         }
     }
-    Box::new(held)
 }
 
 impl Engine {
@@ -198,12 +213,11 @@ impl Engine {
         }
     }
 
-    /// The engine's objects `0..objects`, each behind an `Arc` and in one vector, and nothing else. Of several
-    /// versions each replaces the one before.
-    pub(crate) fn bare(self, objects: u32, versions: u32) -> Bare {
+    /// The engine's objects `0..objects`, each behind an `Arc` and in one vector, and nothing else.
+    pub(crate) fn bare(self, objects: u32) -> Box<dyn Held> {
         match self {
-            Engine::KubeRuntime => kube::bare(objects, versions),
-            Engine::Ours | Engine::OursApplied => ours::bare(objects, versions),
+            Engine::KubeRuntime => kube::bare(objects),
+            Engine::Ours | Engine::OursApplied => ours::bare(objects),
         }
     }
 

@@ -63,7 +63,7 @@ pub(crate) fn answer(task: Task, heap: Option<HeapProbe>) -> Result<Answer> {
     };
     match task.holding {
         Holding::Bare => {
-            let objects = task.engine.bare(task.objects, 1);
+            let objects = task.engine.bare(task.objects);
             let answer = measure();
             black_box(objects);
             answer

@@ -41,6 +41,8 @@ pub(crate) struct Task {
 enum Phases {
     /// On through one wave of changes, with everything measured.
     All,
+    /// No engine: the objects are made, and then made anew.
+    Objects,
     /// Until every key ran once, for counting.
     CountCold,
     /// On through one wave of changes, for counting.
@@ -80,11 +82,8 @@ struct Counted {
 }
 
 pub(crate) fn answer(task: Task) -> Result<Answer> {
-    if let Phases::CountMade | Phases::CountReplaced = task.phases {
-        let versions = if task.phases == Phases::CountReplaced { 2 } else { 1 };
-        let objects = black_box(task.engine.bare(task.objects, versions));
-        process::leave(&Counted { runs: task.objects.into() })?;
-        drop(objects);
+    if let Phases::Objects | Phases::CountMade | Phases::CountReplaced = task.phases {
+        return objects_alone(&task);
     }
     let work = Arc::new(Rounds::counted(task.objects, 2));
     let (wave, changes) = feed::waves();
@@ -111,6 +110,24 @@ pub(crate) fn answer(task: Task) -> Result<Answer> {
     Ok(Answer { cold, warm, peak_bytes: machine::resident()?.peak })
 }
 
+/// Makes the objects, and then each of them anew: what the two phases cost without an engine.
+fn objects_alone(task: &Task) -> Result<Answer> {
+    let runs = task.objects.into();
+    let started = Stopwatch::start();
+    let mut objects = black_box(task.engine.bare(task.objects));
+    let cold = Phase::new(runs, started.spent());
+    if task.phases == Phases::CountMade {
+        process::leave(&Counted { runs })?;
+    }
+    let started = Stopwatch::start();
+    objects.replace();
+    let warm = Phase::new(runs, started.spent());
+    if task.phases == Phases::CountReplaced {
+        process::leave(&Counted { runs })?;
+    }
+    Ok(Answer { cold, warm, peak_bytes: machine::resident()?.peak })
+}
+
 impl Answer {
     /// Fails when a key did not run.
     fn check(&self, engine: Engine, objects: u32) -> Result<()> {
@@ -124,8 +141,8 @@ fn enough(engine: Engine, runs: u64, objects: u32) -> Result<()> {
 }
 
 /// One process of its own.
-fn measure(engine: Engine, objects: u32, threads: Threads) -> Result<Answer> {
-    let task = Task { engine, objects, threads, phases: Phases::All };
+fn measure(engine: Engine, objects: u32, threads: Threads, phases: Phases) -> Result<Answer> {
+    let task = Task { engine, objects, threads, phases };
     let answer: Answer = process::child(Program::Plain, &super::Task::Once(task))?;
     answer.check(engine, objects)?;
     Ok(answer)
@@ -156,20 +173,22 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
         for count in plan.threads(&[1, 2]) {
             let threads = Threads::from_count(count);
             let what = format!("{objects} objects, {threads}");
-            let results =
-                plan.interleaved("once", &what, repetitions, |engine| measure(engine, objects, threads))?;
+            let results = plan.interleaved("once", &what, repetitions, |engine| {
+                measure(engine, objects, threads, Phases::All)
+            })?;
             for (engine, answers) in results.iter() {
-                row(&mut report, engine, objects, count, answers);
+                row(&mut report, engine.name().to_owned(), objects, count, answers);
             }
             bars(&mut report, plan, objects, threads, &results);
             if plan.subject == Some(Engine::Ours) && objects <= LARGEST_APPLIED {
                 progress::step("once", format!("{what}: {}", Engine::OursApplied.name()));
                 let answers = (0..repetitions)
-                    .map(|_| measure(Engine::OursApplied, objects, threads))
+                    .map(|_| measure(Engine::OursApplied, objects, threads, Phases::All))
                     .collect::<Result<Vec<_>>>()?;
-                row(&mut report, Engine::OursApplied, objects, count, &answers);
+                row(&mut report, Engine::OursApplied.name().to_owned(), objects, count, &answers);
             }
         }
+        objects_rows(&mut report, plan, objects, repetitions)?;
         floor_row(&mut report, objects)?;
     }
     report
@@ -184,12 +203,12 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
 /// Up to which size the objects are also created one by one: beyond it, the row says the same again.
 const LARGEST_APPLIED: u32 = 100_000;
 
-fn row(report: &mut Report, engine: Engine, objects: u32, count: usize, answers: &[Answer]) {
+fn row(report: &mut Report, name: String, objects: u32, count: usize, answers: &[Answer]) {
     let median = |figure: &dyn Fn(&Answer) -> Duration| {
         samples::median_of(answers, |answer| micros_each(figure(answer), u64::from(objects)))
     };
     report.row([
-        engine.name().into(),
+        name.into(),
         objects.into(),
         count.into(),
         answers.iter().map(|answer| answer.cold.runs).max().into(),
@@ -224,6 +243,18 @@ fn bars(report: &mut Report, plan: &Plan, objects: u32, threads: Threads, result
         ),
     };
     report.bar(Bar::new("once", what, measured, limit, "times"));
+}
+
+/// What the objects cost without any engine, in processes of their own too.
+fn objects_rows(report: &mut Report, plan: &Plan, objects: u32, repetitions: usize) -> Result<()> {
+    let what = format!("{objects} objects alone");
+    let results = plan.interleaved("once", &what, repetitions, |engine| {
+        measure(engine, objects, Threads::One, Phases::Objects)
+    })?;
+    for (engine, answers) in results.iter() {
+        row(report, format!("the objects alone: {}", engine.name()), objects, 1, answers);
+    }
+    Ok(())
 }
 
 fn floor_row(report: &mut Report, objects: u32) -> Result<()> {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use reconcile_runtime::core::{Object, ObjectKey, Revision, Spec, Uid};
 
-use super::super::{Bare, Change, Part, names};
+use super::super::{Change, Held, Objects, Part, names};
 
 /// What the user wants: a map of text, like the data of a config map.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,8 +73,8 @@ pub(super) fn revision_listed(id: u32) -> u64 {
     u64::from(id) + 1
 }
 
-pub(in super::super) fn bare(objects: u32, versions: u32) -> Bare {
-    super::super::bare_of(objects, versions, |id, version| match version {
+pub(in super::super) fn bare(objects: u32) -> Box<dyn Held> {
+    Objects::boxed(objects, move |id, version| match version {
         0 => listed(id),
         _ => stored(Change::spec(id), u64::from(version) * u64::from(objects) + revision_listed(id)),
     })
