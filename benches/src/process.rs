@@ -5,6 +5,7 @@
 //! with one line of JSON on standard output.
 
 use std::{
+    convert::Infallible,
     path::PathBuf,
     process::{Command, Stdio},
 };
@@ -45,22 +46,30 @@ pub(crate) fn child_under<T: Serialize, A: DeserializeOwned>(mut under: Command,
     run(under, task)
 }
 
+/// Gives the answer and ends the process on the spot, for tasks that are counted: taking apart what stands is
+/// then not counted.
+///
+/// # Errors
+/// When the answer cannot be encoded; else it does not return.
+#[allow(clippy::print_stdout, reason = "the answer of a child is its standard output")]
+pub(crate) fn leave<A: Serialize>(answer: &A) -> Result<Infallible> {
+    println!("{}", serde_json::to_string(answer).context("cannot encode the child's answer")?);
+    std::process::exit(0)
+}
+
 fn run<T: Serialize, A: DeserializeOwned>(mut program: Command, task: &T) -> Result<A> {
-    let path = PathBuf::from(program.get_program());
     let task = serde_json::to_string(task).context("cannot encode the child's task")?;
+    program.arg(CHILD_OPTION).arg(&task);
     let output = program
-        .arg(CHILD_OPTION)
-        .arg(&task)
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
-        .with_context(|| format!("cannot start {}", path.display()))?;
+        .with_context(|| format!("cannot start {program:?}"))?;
     if !output.status.success() {
-        bail!("the child {} {CHILD_OPTION} '{task}' ended with {}", path.display(), output.status);
+        bail!("the child {program:?} ended with {}", output.status);
     }
-    serde_json::from_slice(&output.stdout).with_context(|| {
-        format!("the child {} {CHILD_OPTION} '{task}' gave no usable answer", path.display())
-    })
+    serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("the child {program:?} gave no usable answer"))
 }
 
 fn locate(program: Program) -> Result<PathBuf> {

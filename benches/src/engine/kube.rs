@@ -17,7 +17,9 @@ use kube_runtime::{
 };
 use tokio::sync::mpsc;
 
-use super::{Bare, CacheReader, CacheWriter, Change, Concurrency, Load, Part, Round, Setup, Sibling, names};
+use super::{
+    CacheReader, CacheWriter, Change, Concurrency, Held, Load, Objects, Part, Round, Setup, Sibling, names,
+};
 use crate::{
     clock::{self, Stopwatch},
     work::{Verdict, Work},
@@ -117,15 +119,15 @@ fn object(change: Change, revision: u64) -> ConfigMap {
     let id = change.id;
     // A status-like part of a config map is a label; what the user wants is its data.
     let (label, data) = match change.part {
-        Part::Spec => (String::from("bench"), format!("value-{revision}")),
-        Part::Status | Part::Deleted => (format!("bench-{revision}"), String::from("value")),
+        Part::Spec => (String::from("bench"), names::numbered("value-", revision, 1)),
+        Part::Status | Part::Deleted => (names::numbered("bench-", revision, 1), String::from("value")),
     };
     ConfigMap {
         metadata: ObjectMeta {
             namespace: Some(names::namespace(id)),
             name: Some(names::name(id)),
-            uid: Some(names::uid(id)),
-            resource_version: Some(revision.to_string()),
+            uid: Some(names::uid(id, str::to_owned)),
+            resource_version: Some(names::numbered("", revision, 1)),
             labels: Some([(String::from("app"), label)].into()),
             ..ObjectMeta::default()
         },
@@ -134,10 +136,10 @@ fn object(change: Change, revision: u64) -> ConfigMap {
     }
 }
 
-pub(super) fn bare(objects: u32) -> Bare {
-    let objects: Vec<Arc<ConfigMap>> =
-        (0..objects).map(|id| Arc::new(object(Change::spec(id), u64::from(id)))).collect();
-    Box::new(objects)
+pub(super) fn bare(objects: u32) -> Box<dyn Held> {
+    Objects::boxed(objects, move |id, version| {
+        object(Change::spec(id), u64::from(version) * u64::from(objects) + u64::from(id))
+    })
 }
 
 pub(super) fn build(change: Change, revision: u64) {

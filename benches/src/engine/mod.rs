@@ -102,6 +102,16 @@ pub(crate) enum Sibling {
     FailsAfter(BoxFuture<'static, ()>),
 }
 
+/// What an engine may do with the time at which a key wants to run again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Polls {
+    /// What it does when nothing is said: ours spreads them, so that keys come in no order.
+    EnginesDefault,
+    /// Exactly when they are due.
+    Exact,
+}
+
 /// What an engine is put in front of.
 pub(crate) struct Setup {
     /// Objects `0..objects` are listed at the start.
@@ -110,6 +120,7 @@ pub(crate) struct Setup {
     /// What changes after the listing. When it ends, nothing changes any more.
     pub(crate) changes: BoxStream<'static, Change>,
     pub(crate) sibling: Sibling,
+    pub(crate) polls: Polls,
 }
 
 impl Setup {
@@ -120,7 +131,12 @@ impl Setup {
             concurrency: Concurrency::EnginesDefault,
             changes: Box::pin(futures::stream::pending()),
             sibling: Sibling::Absent,
+            polls: Polls::EnginesDefault,
         }
+    }
+
+    pub(crate) fn polls(self, polls: Polls) -> Self {
+        Setup { polls, ..self }
     }
 
     pub(crate) fn concurrency(self, concurrency: Concurrency) -> Self {
@@ -137,7 +153,33 @@ impl Setup {
 }
 
 /// Objects held outside any engine, to know what they cost by themselves.
-pub(crate) type Bare = Box<dyn std::any::Any>;
+pub(crate) trait Held {
+    /// Makes every object anew, each in the place of its older version, which is dropped.
+    fn replace(&mut self);
+}
+
+struct Objects<T, F> {
+    held: Vec<Arc<T>>,
+    /// Makes the object of a number in a version.
+    make: F,
+    version: u32,
+}
+
+impl<T: 'static, F: Fn(u32, u32) -> T + 'static> Objects<T, F> {
+    fn boxed(objects: u32, make: F) -> Box<dyn Held> {
+        let held = (0..objects).map(|id| Arc::new(make(id, 0))).collect();
+        Box::new(Objects { held, make, version: 0 })
+    }
+}
+
+impl<T, F: Fn(u32, u32) -> T> Held for Objects<T, F> {
+    fn replace(&mut self) {
+        self.version += 1;
+        for (id, place) in (0..).zip(&mut self.held) {
+            *place = Arc::new((self.make)(id, self.version));
+        }
+    }
+}
 
 impl Engine {
     /// The engine that ours is compared with.
@@ -172,14 +214,14 @@ impl Engine {
     }
 
     /// The engine's objects `0..objects`, each behind an `Arc` and in one vector, and nothing else.
-    pub(crate) fn bare(self, objects: u32) -> Bare {
+    pub(crate) fn bare(self, objects: u32) -> Box<dyn Held> {
         match self {
             Engine::KubeRuntime => kube::bare(objects),
             Engine::Ours | Engine::OursApplied => ours::bare(objects),
         }
     }
 
-    /// Builds and drops the object of one change, which is what a change costs before an engine sees it.
+    /// Builds and drops the object of one change, in the form in which the engine is handed it.
     pub(crate) fn build(self, change: Change, revision: u64) {
         match self {
             Engine::KubeRuntime => kube::build(change, revision),

@@ -1,20 +1,56 @@
 //! Names of the synthetic objects, the way back from a name to a number, and the order of a listing.
+//!
+//! They are made without the formatting machinery: five formatted strings would cost more than an engine's whole
+//! cycle, and the making of the objects is what no engine answers for.
 
 use super::NAMESPACES;
 
 /// `object-0000042`: nineteen characters with the namespace, like names in the wild.
 pub(super) fn name(id: u32) -> String {
-    format!("object-{id:07}")
+    numbered("object-", id.into(), 7)
 }
 
 /// One of a hundred.
 pub(super) fn namespace(id: u32) -> String {
-    format!("ns-{:02}", id % NAMESPACES)
+    numbered("ns-", (id % NAMESPACES).into(), 2)
 }
 
 /// Thirty-six characters, like the real ones.
-pub(super) fn uid(id: u32) -> String {
-    format!("00000000-0000-4000-8000-{id:012}")
+pub(super) fn uid<T>(id: u32, use_it: impl FnOnce(&str) -> T) -> T {
+    with_numbered("00000000-0000-4000-8000-", id.into(), 12, use_it)
+}
+
+/// Digits of the largest number.
+const LONGEST: usize = 20;
+/// Texts of this length at most are put together without the heap.
+const ROOM: usize = 64;
+
+/// A text with a number behind it, of so many digits at least (and of twenty at most), to be copied to wherever it
+/// is to stay.
+pub(super) fn with_numbered<T>(text: &str, number: u64, digits: usize, use_it: impl FnOnce(&str) -> T) -> T {
+    let mut figures = [b'0'; LONGEST];
+    let mut rest = number;
+    let mut first = LONGEST;
+    for (at, figure) in figures.iter_mut().enumerate().rev() {
+        if rest == 0 && LONGEST - at > digits.max(1) {
+            break;
+        }
+        *figure += (rest % 10) as u8;
+        rest /= 10;
+        first = at;
+    }
+    let figures = figures.get(first..).unwrap_or(&[]);
+    let length = text.len() + figures.len();
+    let mut room = [0; ROOM];
+    let Some(whole) = room.get_mut(..length) else { return use_it(&format!("{text}{number:0digits$}")) };
+    let (head, tail) = whole.split_at_mut(text.len());
+    head.copy_from_slice(text.as_bytes());
+    tail.copy_from_slice(figures);
+    use_it(std::str::from_utf8(whole).expect("a text with digits behind it is text"))
+}
+
+pub(super) fn numbered(text: &str, number: u64, digits: usize) -> String {
+    with_numbered(text, number, digits, str::to_owned)
 }
 
 /// The number in a name; `None` for a name that [`name`] did not make.
@@ -51,7 +87,14 @@ mod tests {
         }
         assert_eq!(id_of("object-"), None);
         assert_eq!(id_of("other-1"), None);
-        assert_eq!(uid(3).len(), 36);
+        assert_eq!(uid(3, str::len), 36);
+        for number in [0, 9, 10, 4_294_967_295, u64::MAX] {
+            for digits in [0, 1, 2, 7, 12, LONGEST] {
+                for text in ["", "a-", &"long".repeat(20)] {
+                    assert_eq!(numbered(text, number, digits), format!("{text}{number:0digits$}"));
+                }
+            }
+        }
     }
 
     #[test]

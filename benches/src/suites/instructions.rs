@@ -1,8 +1,9 @@
 //! Counting instructions instead of time, for a machine whose neighbours make every time a guess.
 //!
 //! The child is run under `valgrind --tool=callgrind`, which executes it on a simulated processor and counts. A
-//! count repeats to within a percent on any machine of the architecture, however busy. It knows nothing of caches,
-//! page faults and waiting, so it decides what is dearer, and not by how much on a clock.
+//! count repeats to within some percent, however busy the machine is: what remains is that batches and timers
+//! depend on real time, and hashes on their seeds. It knows nothing of caches, page faults and waiting, so it says
+//! what is dearer, and not by how much on a clock.
 //!
 //! The profile of each child stays in `out/callgrind/`, to be read with `callgrind_annotate`.
 

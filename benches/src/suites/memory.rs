@@ -117,6 +117,9 @@ fn measure(engine: Engine, objects: u32) -> Result<Figures> {
     })
 }
 
+/// One figure of several.
+type Over<'a> = &'a dyn Fn(&Figures) -> f64;
+
 /// Sizes from which the peaks are compared: below, the program itself is most of the resident set.
 const SMALLEST_JUDGED: u32 = 100_000;
 
@@ -156,7 +159,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
                 median(&|figures| figures.peak / 1048576.0).into(),
             ]);
         }
-        let states: [(&str, &dyn Fn(&Figures) -> f64); 2] = [("idle", &idle), ("on a timer", &timers)];
+        let states: [(&str, Over); 2] = [("idle", &idle), ("on a timer", &timers)];
         for (state, over) in states {
             let what = format!("live bytes over the bare object, {objects} objects, every key {state}");
             let bar =

@@ -31,7 +31,9 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::plan::{Counting, Effort, PATIENCE, Plan, Results, ratio};
+#[cfg(test)]
+pub(crate) use self::plan::PATIENCE;
+pub(crate) use self::plan::{Counting, Effort, Plan, Results, ratio};
 use crate::{heap::HeapProbe, report::Report};
 
 /// A question.

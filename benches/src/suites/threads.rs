@@ -3,12 +3,15 @@
 //! Every key asks to run again at once, so nothing but the engine and the runs is measured. A pair is the same
 //! measurement on one thread and on two, one after the other, the first place alternating; the figure is the
 //! median of the pairs' ratios, so a neighbour on the machine has to disturb half of them to move it.
+//!
+//! CPU time per run stands beside: on a machine whose processors are all taken, two threads get twice the share of
+//! one whatever the engine does, and only the CPU time still tells what sharing the queue costs.
 
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Result, ensure};
 
-use super::{Plan, plan::PATIENCE};
+use super::{Plan, plan::PATIENCE, plan::micros_each};
 use crate::{
     clock::{Spin, Stopwatch},
     engine::{Engine, Setup},
@@ -48,24 +51,33 @@ impl Work for Busy {
     }
 }
 
-/// Runs per second of wall time.
-fn rate(engine: Engine, threads: Threads, rounds: u32, spin: Spin) -> Result<f64> {
+/// How fast keys run.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    /// Runs per second of wall time.
+    rate: f64,
+    /// CPU microseconds of a run, of all threads.
+    cpu: f64,
+}
+
+fn pace(engine: Engine, threads: Threads, rounds: u32, spin: Spin) -> Result<Pace> {
     let work = Arc::new(Busy { tally: Tally::new(KEYS, rounds), rounds, spin });
     let tally = &work.tally;
-    let rate = session::drive(threads, engine, Setup::listing(KEYS), work.clone(), async {
+    let pace = session::drive(threads, engine, Setup::listing(KEYS), work.clone(), async {
         tally.first_goal(PATIENCE).await?;
         let (started, had) = (Stopwatch::start(), tally.total());
         tally.last_goal(PATIENCE).await?;
-        Ok((tally.total() - had) as f64 / started.spent().wall.as_secs_f64())
+        let (spent, runs) = (started.spent(), tally.total() - had);
+        Ok(Pace { rate: runs as f64 / spent.wall.as_secs_f64(), cpu: micros_each(spent.cpu, runs) })
     })?;
     let (fewest, _) = tally.extremes();
     ensure!(fewest >= rounds, "{} gave a key only {fewest} of {rounds} runs", engine.name());
-    Ok(rate)
+    Ok(pace)
 }
 
 struct Pair {
-    one: f64,
-    two: f64,
+    one: Pace,
+    two: Pace,
 }
 
 pub(crate) fn run(plan: &Plan) -> Result<Report> {
@@ -79,6 +91,8 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
             figure("one thread", "runs/s"),
             figure("two threads", "runs/s"),
             figure("two over one", "times"),
+            figure("cpu, one", "µs/run"),
+            figure("cpu, two", "µs/run"),
         ],
     );
     let pairs = plan.repetitions(3, 7);
@@ -88,8 +102,8 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
         let mut turn = 0_usize;
         let results = plan.interleaved("threads", &format!("runs of {}", load.name), pairs, |engine| {
             turn += 1;
-            let one = || rate(engine, Threads::One, rounds, spin);
-            let two = || rate(engine, Threads::Many(2), rounds, spin);
+            let one = || pace(engine, Threads::One, rounds, spin);
+            let two = || pace(engine, Threads::Many(2), rounds, spin);
             // Half of the pairs start with two threads, so that neither place is favoured.
             if turn.div_ceil(plan.engines.len()) % 2 == 1 {
                 let one = one()?;
@@ -99,15 +113,17 @@ pub(crate) fn run(plan: &Plan) -> Result<Report> {
                 Ok(Pair { one: one()?, two })
             }
         })?;
-        let gain = |pair: &Pair| pair.two / pair.one;
+        let gain = |pair: &Pair| pair.two.rate / pair.one.rate;
         for (engine, _) in results.iter() {
             report.row([
                 engine.name().into(),
                 load.name.into(),
                 pairs.into(),
-                results.median(Some(engine), |pair| pair.one).into(),
-                results.median(Some(engine), |pair| pair.two).into(),
+                results.median(Some(engine), |pair| pair.one.rate).into(),
+                results.median(Some(engine), |pair| pair.two.rate).into(),
                 results.median(Some(engine), gain).into(),
+                results.median(Some(engine), |pair| pair.one.cpu).into(),
+                results.median(Some(engine), |pair| pair.two.cpu).into(),
             ]);
         }
         let what = format!("runs of {}: two threads over one", load.name);

@@ -78,6 +78,8 @@ impl Fed {
         changes: BoxStream<'static, Change>,
         patient: mpsc::Sender<ObjectKey>,
     ) -> Self {
+        // A suite's stream may end, and is not to be asked again then: nothing changes any more.
+        let changes = changes.chain(stream::pending()).boxed();
         let feed = Feed { changes, revision: revision_of_listing(objects) };
         Fed(Arc::new(Inner {
             objects,
@@ -299,8 +301,11 @@ impl Store<Object<SiblingSpec>> for Failing {
 mod tests {
     use super::*;
 
+    /// Its stream ends behind the changes, and panics if it is asked again.
     fn fed(objects: u32, changes: Vec<Change>) -> Fed {
-        Fed::new(objects, stream::iter(changes).chain(stream::pending()).boxed(), mpsc::channel(1).0)
+        let ending =
+            stream::unfold(changes.into_iter(), |mut rest| async move { Some((rest.next()?, rest)) });
+        Fed::new(objects, ending.boxed(), mpsc::channel(1).0)
     }
 
     #[tokio::test(start_paused = true)]
@@ -334,6 +339,7 @@ mod tests {
         assert_eq!(revisions, [4, 5, 6, 7, 8, 9]);
         assert_eq!(store.taken_in(), 0, "nobody came back for more");
         let mut watch = store.watch(first.cursor, &Scope::all()).await.unwrap();
+        assert!(futures::poll!(watch.next()).is_pending());
         assert!(futures::poll!(watch.next()).is_pending());
         assert_eq!(store.taken_in(), 9);
         let old = store.watch(cursor, &Scope::all()).await.err().unwrap();

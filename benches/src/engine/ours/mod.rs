@@ -30,7 +30,7 @@ use self::{
     fed::{Failing, Fed, SiblingSpec},
     objects::Thing,
 };
-use super::{Concurrency, Setup, Sibling, names};
+use super::{Concurrency, Polls, Setup, Sibling, names};
 use crate::work::{Verdict, Work};
 
 /// Changes that can wait, between the feed and the controller. The suites send one at a time.
@@ -45,6 +45,9 @@ pub(super) async fn run<W: Work>(setup: Setup, work: Arc<W>) -> Result<()> {
     let things = manager.api::<Thing>(&store);
     let mut controller =
         controller(&things, setup.concurrency, work).trigger_with(trigger(patient)).needs_only([&things]);
+    if setup.polls == Polls::Exact {
+        controller = controller.no_requeue_spread();
+    }
     if let Sibling::FailsAfter(begin) = setup.sibling {
         let siblings = manager.api::<Object<SiblingSpec>>(&Failing::after(begin));
         controller = controller.watches(&siblings, |_| None::<ObjectKey>);

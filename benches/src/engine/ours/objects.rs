@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use reconcile_runtime::core::{Object, ObjectKey, Revision, Spec};
+use reconcile_runtime::core::{Object, ObjectKey, Revision, Spec, Uid};
 
-use super::super::{Bare, Change, Part, names};
+use super::super::{Change, Held, Objects, Part, names};
 
 /// What the user wants: a map of text, like the data of a config map.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,7 +14,7 @@ pub(super) struct ThingSpec {
 
 impl ThingSpec {
     pub(super) fn at(revision: u64) -> Self {
-        ThingSpec { data: [(String::from("key"), format!("value-{revision}"))].into() }
+        ThingSpec { data: [(String::from("key"), names::numbered("value-", revision, 1))].into() }
     }
 }
 
@@ -54,7 +54,7 @@ pub(super) fn stored(change: Change, revision: u64) -> Thing {
         }
     };
     let mut thing = Object::new(names::name(id), spec).namespace(names::namespace(id)).label("app", "bench");
-    thing.meta.uid = names::uid(id).into();
+    thing.meta.uid = names::uid(id, |uid| Uid::from(uid));
     thing.meta.revision = Revision(revision);
     thing.meta.generation = generation;
     thing.status = status;
@@ -73,11 +73,13 @@ pub(super) fn revision_listed(id: u32) -> u64 {
     u64::from(id) + 1
 }
 
-pub(in super::super) fn bare(objects: u32) -> Bare {
-    let objects: Vec<Arc<Thing>> = (0..objects).map(|id| Arc::new(listed(id))).collect();
-    Box::new(objects)
+pub(in super::super) fn bare(objects: u32) -> Box<dyn Held> {
+    Objects::boxed(objects, move |id, version| match version {
+        0 => listed(id),
+        _ => stored(Change::spec(id), u64::from(version) * u64::from(objects) + revision_listed(id)),
+    })
 }
 
 pub(in super::super) fn build(change: Change, revision: u64) {
-    std::hint::black_box(stored(change, revision));
+    std::hint::black_box(Arc::new(stored(change, revision)));
 }
