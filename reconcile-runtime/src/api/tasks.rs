@@ -128,3 +128,92 @@ impl fmt::Debug for TaskBag {
         f.debug_struct("TaskBag").field("left", &self.left()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        task::{Context, Poll, Waker},
+        time::Duration,
+    };
+
+    use futures::{FutureExt, future::BoxFuture};
+
+    use super::*;
+    use crate::{
+        Time,
+        environment::{Clock, JoinTask, Random, Spawn, TaskEnd},
+    };
+
+    /// Runs a task to its end before `spawn` returns, as another thread may.
+    struct AtOnce;
+
+    impl Spawn for AtOnce {
+        fn spawn(&self, _: &'static str, mut future: BoxFuture<'static, ()>) -> Box<dyn JoinTask> {
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(future.as_mut().poll(&mut cx).is_ready(), "the test gives only futures that do not wait");
+            Box::new(Ended)
+        }
+    }
+
+    struct Ended;
+
+    impl JoinTask for Ended {
+        fn abort(&self) {}
+
+        fn poll_end(&mut self, _: &mut Context<'_>) -> Poll<TaskEnd> {
+            Poll::Ready(TaskEnd::Finished)
+        }
+    }
+
+    impl Clock for AtOnce {
+        fn now(&self) -> Time {
+            Time::ZERO
+        }
+
+        fn wall(&self) -> jiff::Timestamp {
+            jiff::Timestamp::UNIX_EPOCH
+        }
+
+        fn sleep_until(&self, _: Time) -> BoxFuture<'static, ()> {
+            Box::pin(std::future::ready(()))
+        }
+    }
+
+    #[test]
+    fn a_task_that_ends_before_its_handle_is_there_leaves_nothing_behind() {
+        let environment = Environment::new(Arc::new(AtOnce), Arc::new(AtOnce), Random::seeded(1));
+        let bag = TaskBag::new();
+        bag.adopt(&environment, "at once", async {});
+        assert_eq!(bag.left(), 0);
+        assert!(bag.settled().now_or_never().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_panics_is_out_of_the_bag() {
+        let environment = Environment::seeded(1);
+        let bag = TaskBag::new();
+        bag.adopt(&environment, "panics", async { panic!("the test says so") });
+        bag.adopt(&environment, "waits", environment.sleep(Duration::from_secs(1)));
+        assert_eq!(bag.left(), 2);
+        bag.settled().await;
+        assert_eq!(bag.left(), 0);
+        assert_eq!(environment.now(), Time::after_start(Duration::from_secs(1)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn dropping_the_bag_aborts_its_tasks() {
+        let environment = Environment::seeded(1);
+        let bag = TaskBag::new();
+        let held = Arc::new(());
+        let kept = held.clone();
+        bag.adopt(&environment, "waits for ever", async move {
+            std::future::pending::<()>().await;
+            drop(kept);
+        });
+        environment.sleep(Duration::from_secs(1)).await;
+        assert_eq!(Arc::strong_count(&held), 2);
+        drop(bag);
+        environment.sleep(Duration::from_secs(1)).await;
+        assert_eq!(Arc::strong_count(&held), 1);
+    }
+}

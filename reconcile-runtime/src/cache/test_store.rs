@@ -94,6 +94,8 @@ struct Plan {
     writes: VecDeque<WriteFault>,
     /// Streams that are opened now deliver nothing.
     silent: bool,
+    /// Pages after the first name themselves as the next one.
+    repeat: bool,
     /// After how many more pages the gate of pages closes.
     pages_left: Option<usize>,
     /// Panics at the next listing.
@@ -168,6 +170,10 @@ impl Faulty {
             *number += 1;
             *now = Some(cut);
         });
+    }
+
+    pub(crate) fn repeat_pages(&self) {
+        self.plan(|plan| plan.repeat = true);
     }
 
     /// Lets so many more pages through, and holds those after.
@@ -256,7 +262,11 @@ impl<R: Resource> Store<R> for Faulty {
         assert!(!panics, "the test says so");
         self.pass(|gates| gates.pages).await;
         fail("list", R::KIND, self.plan(|plan| plan.list))?;
-        let page: Page<R> = self.memory.list(query).await?;
+        let own_token = query.after.clone();
+        let mut page: Page<R> = self.memory.list(query).await?;
+        if own_token.is_some() && self.plan(|plan| plan.repeat) {
+            page.next = own_token;
+        }
         let last = self.plan(|plan| {
             plan.largest_page = plan.largest_page.max(page.items.len());
             plan.pages_left = plan.pages_left.map(|left| left.saturating_sub(1));

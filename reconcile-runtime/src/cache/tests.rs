@@ -1,3 +1,4 @@
+mod epochs;
 mod indexes;
 mod reflector;
 mod relisting;

@@ -5,7 +5,10 @@ use std::time::Duration;
 use reconcile_core::{Revision, StoreFault, store::Preconditions};
 
 use super::{fault, run};
-use crate::cache::test_store::{World, WriteFault, key, web};
+use crate::{
+    cache::test_store::{Web, World, WriteFault, key, web},
+    store::Damage,
+};
 
 /// A world whose reflector is stopped with one object in its cache: what is known comes from answers alone.
 async fn behind() -> World {
@@ -245,4 +248,27 @@ async fn a_delete_of_what_is_gone_tells_the_cache() {
     let api = world.api();
     assert_eq!(fault(api.delete_key(&key("a"), Preconditions::none()).await), StoreFault::NotFound);
     assert_eq!(world.told.take(), ["a deleted 1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_read_is_present_and_needs_no_second_look() {
+    let world = behind().await;
+    world.store.memory.damage::<Web>(&key("a"), Damage::Content, "not JSON").unwrap();
+    let api = world.api();
+    let (run, scope) = run();
+    world.store.next_write(WriteFault::Refused(StoreFault::Conflict));
+    let inner = api.clone();
+    let lost = run.scope(async move { inner.modify(&key("a"), |web| web.spec.replicas = 1).await }).await;
+    assert_eq!(fault(lost), StoreFault::Conflict);
+    assert!(scope.report().refresh.is_empty());
+    assert_eq!(api.get(&key("a")).unwrap().meta.revision, Revision(1), "its last good version stays");
+    // Also if it is damaged between the failed read and the one that the next run does first.
+    world.store.fail_gets(Some(StoreFault::Unavailable));
+    world.store.next_write(WriteFault::Refused(StoreFault::Conflict));
+    let (run, scope) = super::run();
+    let inner = api.clone();
+    let lost = run.scope(async move { inner.modify(&key("a"), |web| web.spec.replicas = 1).await }).await;
+    assert_eq!(fault(lost), StoreFault::Conflict);
+    world.store.fail_gets(None);
+    scope.report().refresh[0].run().await.unwrap();
 }

@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     hash::{Hash, Hasher},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
@@ -131,6 +131,24 @@ async fn an_index_function_that_panics_is_counted_and_leaves_the_object_out_unti
     assert_eq!(kind.cache().get(&key("a")).unwrap().meta.revision, Revision(2));
     enter(kind.cache(), with_labels("a", 3, &["x"])).await;
     assert_eq!(names(&fragile.get("x")), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_that_is_added_while_values_are_computed_gets_its_own() {
+    let kind = kind();
+    let late: Arc<Mutex<Option<Index<Web, String>>>> = Arc::default();
+    let (inner, place) = (kind.clone(), late.clone());
+    // An index function runs outside all locks: the worst moment for another index to come.
+    let _first: Index<Web, String> = kind.index("adds another", move |web: &Web| {
+        if place.lock().unwrap().is_none() {
+            let another = inner.index("late", labels);
+            *place.lock().unwrap() = Some(another);
+        }
+        labels(web)
+    });
+    enter(kind.cache(), with_labels("a", 1, &["x"])).await;
+    let late = late.lock().unwrap().clone().unwrap();
+    assert_eq!(names(&late.get("x")), ["a"]);
 }
 
 static HASHES: AtomicUsize = AtomicUsize::new(0);

@@ -1,12 +1,23 @@
 //! The loop: when it lists, when it watches, how long it waits.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
-use reconcile_core::{Backoff, LabelSelector, Revision, StoreFault, store::Scope};
+use futures::FutureExt;
+use reconcile_core::{Backoff, LabelSelector, ObjectKey, Revision, StoreFault, store::Scope};
 
-use crate::cache::{
-    AnyKind, RestartCause,
-    test_store::{Cut, World, key},
+use crate::{
+    Change,
+    cache::{
+        AnyKind, RestartCause,
+        test_store::{Cut, Faulty, Web, World, key},
+    },
+    change::{Initial, Step, Subscriber},
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -104,8 +115,9 @@ async fn a_failing_watch_goes_on_from_its_last_cursor_and_a_batch_forgets_the_fa
     world.pass(10 * MINUTE).await;
     world.store.create("b").await;
     world.store.fail_watches(None);
-    world.pass(MINUTE).await;
-    assert_eq!(world.names(), ["a", "b"]);
+    while world.names().len() < 2 {
+        world.settle().await;
+    }
     assert_eq!(world.counts().listings, 1, "no cursor was lost");
     assert!(world.store.watched_from().iter().skip(1).all(|(_, from)| *from == Revision(1)));
     // The failures are forgotten: the next one waits no longer than the base.
@@ -267,4 +279,85 @@ async fn a_listing_that_hangs_is_given_up_after_the_store_limit() {
     assert!(world.counts().last_error.is_some_and(|error| error.contains("did not answer within 30s")));
     world.store.gates(|gates| gates.pages = true);
     world.kind.clone().wait_synced().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_stream_that_lasts_forgets_the_failures_before_it() {
+    let world = World::synced().await;
+    world.store.fail_watches(Some(StoreFault::Unavailable));
+    world.store.cut(Cut::Error(StoreFault::Unavailable));
+    world.pass(10 * MINUTE).await;
+    world.store.fail_watches(None);
+    world.pass(2 * MINUTE).await; // no batch, no progress mark, and no failure
+    let before = world.store.watched_from().len();
+    world.store.cut(Cut::End);
+    world.pass(Duration::from_millis(510)).await;
+    assert_eq!(world.store.watched_from().len(), before + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_repeats_a_page_is_no_endless_listing() {
+    let mut world = World::with(|settings| settings.page_size = 2);
+    for name in ["a", "b", "c", "d", "e"] {
+        world.store.create(name).await;
+    }
+    world.store.repeat_pages();
+    world.reflect();
+    world.pass(MINUTE).await;
+    assert!(!world.kind.cache().is_synced());
+    assert!(world.counts().last_error.is_some_and(|error| error.contains("the same page again and again")));
+}
+
+/// Writes once more whenever it is told of a change, so that the watch is never without a batch.
+struct Feeds {
+    store: Faulty,
+    left: AtomicUsize,
+    /// What `others` and the listings were when the last write was made.
+    at_the_end: Mutex<Option<(usize, usize)>>,
+    others: Arc<AtomicUsize>,
+}
+
+impl Subscriber<Web> for Feeds {
+    fn changed(&self, _: &ObjectKey, _: &Change<Web>, _: Step, _: Initial) {
+        let left = self.left.fetch_sub(1, Ordering::SeqCst);
+        if left == 1 {
+            let seen = (self.others.load(Ordering::SeqCst), self.store.list_times().len());
+            *self.at_the_end.lock().unwrap() = Some(seen);
+        } else if left > 1 {
+            self.store.scale("x", left).now_or_never().expect("a store in memory does not wait");
+        }
+    }
+
+    fn flagged(&self, _: &Arc<Web>) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_always_ready_leaves_turns_to_others_and_to_a_wanted_listing() {
+    let world = World::synced().await;
+    let others = Arc::new(AtomicUsize::new(0));
+    let feeds = Arc::new(Feeds {
+        store: world.store.clone(),
+        left: AtomicUsize::new(1_000),
+        at_the_end: Mutex::default(),
+        others: others.clone(),
+    });
+    world.kind.subscribe(feeds.clone());
+    let cache = world.kind.cache().clone();
+    let other = world.environment.spawn("other", async move {
+        loop {
+            if others.fetch_add(1, Ordering::SeqCst) == 10 {
+                cache.want_listing();
+            }
+            tokio::task::yield_now().await;
+            if others.load(Ordering::SeqCst) > 100_000 {
+                return;
+            }
+        }
+    });
+    world.store.create("x").await;
+    world.settle().await;
+    let (turns, listings) = feeds.at_the_end.lock().unwrap().expect("all was told");
+    assert!(turns > 30, "{turns} turns for others during a thousand batches");
+    assert_eq!(listings, 2, "the wanted one came between the batches");
+    drop(other);
 }
