@@ -15,7 +15,9 @@ mod scope;
 #[cfg(test)]
 mod tests;
 
-use std::{any::Any, fmt, sync::Arc};
+use std::{any::Any, fmt, sync::Arc, time::Duration};
+
+use jiff::SignedDuration;
 
 pub use cancel::Cancelled;
 pub use cause::{Cause, CauseKind, Causes};
@@ -50,7 +52,8 @@ struct Inner {
     /// What was merged until the run began; what comes later belongs to the next run.
     causes: Causes,
     /// By the same wall time as `clock`.
-    deadline: Option<Timestamp>,
+    /// An instant, and how long after it the limit ends the run: the sum is for people, and few ask for it.
+    deadline: Option<(Timestamp, Duration)>,
     /// The runtime's, so that a run never asks the system.
     clock: Clock,
     /// The flags, and who waits for them.
@@ -86,7 +89,8 @@ impl Run {
     /// When the run limit ends this run, if there is a limit.
     #[inline]
     pub fn deadline(&self) -> Option<Timestamp> {
-        self.inner.deadline
+        let (from, after) = self.inner.deadline?;
+        from.checked_add(SignedDuration::try_from(after).ok()?).ok()
     }
 
     /// Whether the run should end early: a stop was requested, or a new input came for this key.
@@ -164,7 +168,7 @@ impl Run {
     }
 
     /// The same run for another call of the reconciler: keeps the clock and what the runtime attached, and starts
-    /// with no flag set. None if somebody else still holds this run, as its late flags could reach the new one.
+    /// with no flag set. The deadline is an instant and a time after it. None if somebody else still holds this run, as its late flags could reach the new one.
     ///
     /// # Examples
     ///
@@ -178,7 +182,12 @@ impl Run {
     /// assert_eq!((again.run().attempt(), again.run().is_cancelled()), (2, false));
     /// ```
     #[inline]
-    pub fn again(mut self, attempt: u32, causes: Causes, deadline: Option<Timestamp>) -> Option<RunControl> {
+    pub fn again(
+        mut self,
+        attempt: u32,
+        causes: Causes,
+        deadline: Option<(Timestamp, Duration)>,
+    ) -> Option<RunControl> {
         let inner = Arc::get_mut(&mut self.inner)?; // invariant 1
         inner.attempt = attempt;
         inner.causes = causes;
@@ -205,7 +214,7 @@ impl fmt::Debug for Run {
         f.debug_struct("Run")
             .field("attempt", &self.inner.attempt)
             .field("causes", &self.inner.causes)
-            .field("deadline", &self.inner.deadline)
+            .field("deadline", &self.deadline())
             .field("cancelled", &self.is_cancelled())
             .finish_non_exhaustive()
     }
@@ -293,7 +302,7 @@ impl RunBuilder {
         Inner {
             attempt: self.attempt,
             causes: self.causes,
-            deadline: self.deadline,
+            deadline: self.deadline.map(|deadline| (deadline, Duration::ZERO)),
             clock: self.clock.unwrap_or_else(|| Arc::new(|| Timestamp::UNIX_EPOCH)),
             cancel: CancelState::default(),
             ambient: self.ambient,

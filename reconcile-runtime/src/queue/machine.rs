@@ -469,7 +469,7 @@ impl<K: Key> Machine<K> {
     /// the order of due times (invariant 7).
     pub(crate) fn advance(&mut self, now: Time, fx: &mut Effects<K>) {
         self.now = self.now.max(now);
-        if self.timers.len() == 0 {
+        if !self.timers.may_expire(self.now) {
             return;
         }
         let mut fired = std::mem::take(&mut self.fired);

@@ -96,7 +96,6 @@ struct Runs<'a> {
     wall: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     /// Wall time at an instant not long ago, so that a deadline costs no look at the wall clock.
     anchor: (Time, Timestamp),
-    limit: Option<SignedDuration>,
     scope: Arc<RunScope>,
     spent: Option<Run>,
 }
@@ -111,7 +110,6 @@ impl<'a> Runs<'a> {
             settings,
             wall: env.wall_fn(),
             anchor: (env.now(), env.wall()),
-            limit: settings.run_limit.and_then(|limit| SignedDuration::try_from(limit).ok()),
             scope: RunScope::new(settings.name.clone(), settings.fence.clone()),
             spent: None,
         }
@@ -129,17 +127,19 @@ impl<'a> Runs<'a> {
         }
         self.scope = RunScope::new(self.settings.name.clone(), self.settings.fence.clone());
         let ambient: Arc<dyn Any + Send + Sync> = self.scope.clone();
+        let deadline =
+            deadline.and_then(|(from, after)| from.checked_add(SignedDuration::try_from(after).ok()?).ok());
         let builder = Run::builder().attempt(attempt).causes(causes).deadline(deadline);
         builder.clock(self.wall.clone()).ambient(ambient).build().1
     }
 
-    fn deadline(&mut self, now: Time) -> Option<Timestamp> {
-        let limit = self.limit?;
+    /// When the limit ends a run that starts now: an instant of wall time, and how long after it.
+    fn deadline(&mut self, now: Time) -> Option<(Timestamp, Duration)> {
+        let limit = self.settings.run_limit?;
         if now.since(self.anchor.0) > ANCHOR_HOLDS {
             self.anchor = (self.env.now(), self.env.wall());
         }
-        let passed = SignedDuration::try_from(now.since(self.anchor.0)).ok()?;
-        self.anchor.1.checked_add(passed.checked_add(limit)?).ok()
+        Some((self.anchor.1, now.since(self.anchor.0).saturating_add(limit)))
     }
 }
 
